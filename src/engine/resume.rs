@@ -1,0 +1,74 @@
+//! Resume: somebody answers (S6).
+
+use super::{Engine, EngineError, MAX_ATTEMPTS, refused, with_state};
+use crate::domain::Id;
+use crate::policy::Policy;
+use crate::suspension::{Answer, Reply, Resumed, Suspension, SuspensionId};
+
+/// What became of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResumeOutcome {
+    /// It settled the suspension.
+    Accepted,
+    /// It counts, and more people must approve.
+    VoteRecorded,
+    /// It was given before; this is the first result.
+    Duplicate,
+}
+
+/// The suspension after an answer.
+#[derive(Clone, Debug)]
+pub struct Resumption {
+    /// The record.
+    pub suspension: Suspension,
+    /// What became of the answer.
+    pub outcome: ResumeOutcome,
+}
+
+impl Engine {
+    /// Answers a suspension. Only the last step writes, and of racing answers one wins.
+    ///
+    /// # Errors
+    /// The first check that fails, in the order of S6; the record stays as it is.
+    pub async fn resume(
+        &self,
+        policy: &Policy,
+        tenant: &Id,
+        id: SuspensionId,
+        reply: &Reply,
+    ) -> Result<Resumption, EngineError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let (suspension, now) = self.load(policy, tenant, id).await?;
+            let (state, outcome) = match suspension.resume(reply, now) {
+                Err(refusal) => return Err(refused(refusal, suspension)),
+                Ok(Resumed::Duplicate) => {
+                    return Ok(Resumption {
+                        suspension,
+                        outcome: ResumeOutcome::Duplicate,
+                    });
+                }
+                Ok(Resumed::Vote(state)) => (state, ResumeOutcome::VoteRecorded),
+                Ok(Resumed::Settled(state)) => (state, ResumeOutcome::Accepted),
+            };
+            if edits(reply) {
+                self.judge_again(policy, &with_state(suspension.clone(), state.clone()))?;
+            }
+            let deadline = suspension.expire_time;
+            let written = self.write(policy, suspension, state, Some(deadline)).await?;
+            if let Some(suspension) = written {
+                return Ok(Resumption {
+                    suspension,
+                    outcome,
+                });
+            }
+        }
+        Err(EngineError::Contended)
+    }
+}
+
+fn edits(reply: &Reply) -> bool {
+    match &reply.answer {
+        Some(Answer::Approval(approval)) => approval.edited_arguments.is_some(),
+        None => false,
+    }
+}

@@ -1,0 +1,64 @@
+//! Settles what nobody answers, within a second of its deadline (S6).
+//!
+//! Every process sweeps; that two of them meet the same record is harmless, since one of their
+//! commits is stale. What a sweep costs follows what is due, not what is pending.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+
+use super::{Engine, EngineError};
+
+/// How often it looks.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// How many records it takes at a time.
+const BATCH: usize = 500;
+
+/// How many of them it settles side by side.
+const CONCURRENCY: usize = 16;
+
+/// Sweeps for ever; drop the future to stop. A store that fails is tried again with the next tick.
+pub async fn run(engine: Arc<Engine>) {
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut failing = false;
+    loop {
+        ticks.tick().await;
+        match engine.sweep().await {
+            Ok(()) => failing = false,
+            Err(error) if failing => tracing::debug!(%error, "the sweep still fails"),
+            Err(error) => {
+                failing = true;
+                tracing::warn!(%error, "the sweep failed, overdue suspensions settle when the store answers");
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Settles everything that is due now.
+    ///
+    /// # Errors
+    /// When the store does not answer; what is due stays due.
+    pub async fn sweep(&self) -> Result<(), EngineError> {
+        loop {
+            let policy = self.policy();
+            let due = self.store.due(BATCH).await?;
+            let now = due.now;
+            let settled: Vec<_> = stream::iter(due.suspensions)
+                .map(|suspension| self.settle(&policy, suspension, now))
+                .buffer_unordered(CONCURRENCY)
+                .collect()
+                .await;
+            for result in settled {
+                result?;
+            }
+            if !due.more {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Where suspensions rest: one contract, two homes (S10).
+//!
+//! A store knows versions, times and indexes, and never a transition: the engine reads a record with
+//! the store's time, runs a pure transition of `suspension.rs` and commits the result, which succeeds
+//! only while nothing it rests on has changed. [`SuspensionStore::open`] is the one richer operation:
+//! idempotency key, closed runs, limit and deadline in one atomic step.
+
+pub mod clock;
+pub mod key;
+pub mod record;
+pub mod redis;
+pub mod sqlite;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::broadcast;
+use uuid::Uuid;
+
+use crate::domain::Timestamp;
+use crate::suspension::{Body, State, Suspension, SuspensionId, Upkeep};
+
+pub use self::key::{CallKey, Group, Place};
+
+/// A suspension to be opened.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// Its id, in the partition of its place.
+    pub id: SuspensionId,
+    /// Where it belongs.
+    pub place: Place,
+    /// The idempotency key; without one every opening is a new suspension.
+    pub key: Option<CallKey>,
+    /// What is asked.
+    pub body: Body,
+    /// How long it waits: the store adds this to its own time.
+    pub expires: Duration,
+    /// How long it is kept after its end.
+    pub retention: Duration,
+    /// The most open suspensions its session (or, without one, its run) may have.
+    pub limit: u64,
+}
+
+/// What an opening met.
+#[derive(Clone, Debug)]
+pub enum Opened {
+    /// It is new.
+    Created(Suspension),
+    /// The key was used before, for this one; `now` is the store's time.
+    Existing(Suspension, Timestamp),
+    /// Its run or session is over: nothing was opened.
+    Closed,
+    /// The session (or run) has as many open suspensions as it may have.
+    Full,
+}
+
+/// What is recorded for an idempotency key.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The suspension, if one was opened.
+    pub suspension: Option<Suspension>,
+    /// Whether the run or the session is over, so that nothing new may be opened.
+    pub closed: bool,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+/// A change of one record.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Which.
+    pub id: SuspensionId,
+    /// The version it was read at; the change makes it one more.
+    pub version: u64,
+    /// The next state.
+    pub state: State,
+    /// How the next state is indexed and kept.
+    pub upkeep: Upkeep,
+}
+
+/// Changes that happen together or not at all; all in one partition.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// The partition of all of it.
+    pub partition: u8,
+    /// Kept on each changed record, so that a write repeated by a client library is recognised.
+    pub operation: Uuid,
+    /// The records to change.
+    pub changes: Vec<Change>,
+    /// The commit fails at this moment and after it, by the store's clock.
+    pub not_after: Option<Timestamp>,
+    /// The run or session that ends with it.
+    pub closing: Option<Closing>,
+}
+
+/// The end of a run or a session: what is opened in it afterwards is refused.
+#[derive(Clone, Debug)]
+pub struct Closing {
+    /// Which; never a tenant.
+    pub group: Group,
+    /// How many open records of the group were read in this partition: the commit fails when there
+    /// are more or fewer.
+    pub open: u64,
+    /// How long the end is remembered.
+    pub retention: Duration,
+}
+
+/// How a commit went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Committed {
+    /// It was written, now or when it was first tried.
+    Done,
+    /// A version, the group or the time has moved on: nothing was written, read again.
+    Stale,
+}
+
+/// The open records of a group in one partition.
+#[derive(Clone, Debug)]
+pub struct Members {
+    /// Those that can be read. A corrupt one is left out, but counted in `open`.
+    pub suspensions: Vec<Suspension>,
+    /// How many the index holds.
+    pub open: u64,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+/// A position in a list: lists are ordered by (deadline, id), which never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    /// The deadline of the last record seen.
+    pub expire_time: Timestamp,
+    /// Its id.
+    pub id: SuspensionId,
+}
+
+/// What to list.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// Of which group.
+    pub group: Group,
+    /// Only those that are open.
+    pub open_only: bool,
+    /// Only those after this position.
+    pub after: Option<Cursor>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A stretch of a list.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// The records that can be read, in order.
+    pub suspensions: Vec<Suspension>,
+    /// Where to go on; `None` at the end of the list. Corrupt records are passed over.
+    pub next: Option<Cursor>,
+}
+
+/// What the sweeper has to look at.
+#[derive(Clone, Debug)]
+pub struct Due {
+    /// Records whose `wake` has passed and that time may have changed. What was merely due for
+    /// collection is collected already; what is corrupt is set aside, counted and logged.
+    pub suspensions: Vec<Suspension>,
+    /// The store's time.
+    pub now: Timestamp,
+    /// Whether the limit was reached, so that there may be more.
+    pub more: bool,
+}
+
+/// Why a store did not do what it was asked. The answer is unknown, so it is never a yes.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be reached, or did not answer in time; a write may or may not have happened.
+    #[error("the store did not answer: {0}")]
+    Unavailable(#[source] BoxedCause),
+    /// A record is not what this version wrote or can read.
+    #[error("the record `{id}` cannot be read: {cause}")]
+    Corrupt {
+        /// Which.
+        id: String,
+        /// Why.
+        cause: String,
+    },
+    /// The store cannot be used as it is set up; said at start.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+/// The error of the database's own client.
+pub type BoxedCause = Box<dyn std::error::Error + Send + Sync>;
+
+/// The contract of both homes. Every method has a deadline of its own and answers
+/// [`StoreError::Unavailable`] past it.
+#[async_trait]
+pub trait SuspensionStore: Send + Sync + 'static {
+    /// Opens a suspension, or finds what its key was used for.
+    async fn open(&self, opening: &Opening) -> Result<Opened, StoreError>;
+
+    /// Reads one record, with the store's time.
+    async fn read(&self, id: SuspensionId) -> Result<(Option<Suspension>, Timestamp), StoreError>;
+
+    /// Reads what was recorded for a key, and whether its place is closed.
+    async fn find(&self, place: &Place, key: Option<&CallKey>) -> Result<Found, StoreError>;
+
+    /// Reads every open record of a group in one partition.
+    async fn members(&self, partition: u8, group: &Group) -> Result<Members, StoreError>;
+
+    /// Writes changes, all or none.
+    async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError>;
+
+    /// Lists a group's records over all partitions it may be in.
+    async fn list(&self, query: &Query) -> Result<Slice, StoreError>;
+
+    /// How many open suspensions a tenant has.
+    async fn count_open(&self, tenant: &Group) -> Result<u64, StoreError>;
+
+    /// Takes up to `limit` records whose time has come, soonest first, and collects what may go.
+    async fn due(&self, limit: usize) -> Result<Due, StoreError>;
+
+    /// Hears the id of each record that was opened or changed, by any process. Messages may be lost.
+    fn changes(&self) -> broadcast::Receiver<SuspensionId>;
+
+    /// Whether the store answers; for health.
+    async fn check(&self) -> Result<(), StoreError>;
+
+    /// What the operator should know of this store, found at start: one sentence each.
+    fn warnings(&self) -> Vec<String>;
+}
