@@ -27,7 +27,7 @@ use crate::watch::Waiters;
 pub use self::cancel::{Cancelled, Target};
 pub use self::decide::{Action, DecideRequest, Decided, Effect};
 pub use self::execute::Receipt;
-pub use self::list::{ListRequest, Listed};
+pub use self::list::{ListRequest, Listed, position};
 pub use self::resume::{ResumeOutcome, Resumption};
 
 use self::tenants::TenantLoad;

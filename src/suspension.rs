@@ -9,6 +9,7 @@ mod id;
 mod resolution;
 mod stored;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -265,7 +266,7 @@ pub enum Refusal {
         /// The field's proto path.
         field: &'static str,
         /// What is wrong with it.
-        message: &'static str,
+        message: Cow<'static, str>,
     },
     /// The answerer has none of the roles asked for.
     #[error("the answer needs one of the roles {}", quoted(.0))]

@@ -8,10 +8,10 @@ use crate::suspension::{Execution, Kind, Status, Suspension};
 /// does not hold the store.
 const MAX_EXAMINED: usize = 5_000;
 
-/// How many records are read at a time.
-const CHUNK: usize = 100;
+/// How many records are read at a time: a small page with a narrow filter reads more than it gives.
+const CHUNK: std::ops::RangeInclusive<usize> = 10..=100;
 
-/// How many bytes of arguments one page gathers before it ends early.
+/// How many bytes of text one page gathers before it ends early.
 const MAX_BYTES: usize = 3 * 1024 * 1024;
 
 /// What to list.
@@ -57,7 +57,7 @@ impl Engine {
                     group: request.group.clone(),
                     open_only,
                     after,
-                    limit: CHUNK.min(request.page_size),
+                    limit: request.page_size.clamp(*CHUNK.start(), *CHUNK.end()),
                 })
                 .await?;
             for suspension in slice.suspensions {
@@ -69,7 +69,7 @@ impl Engine {
                     let next = suspensions.last().map(position);
                     return Ok(Listed { suspensions, next });
                 }
-                bytes += suspension.body.call().map_or(0, |call| call.arguments.text().len());
+                bytes += weight(&suspension);
                 suspensions.push(suspension);
             }
             after = slice.next;
@@ -81,6 +81,22 @@ impl Engine {
             }
         }
     }
+}
+
+/// How many bytes a record's own texts have, nearly.
+fn weight(suspension: &Suspension) -> usize {
+    let call = suspension.body.call();
+    let scope = &suspension.body.scope;
+    let attributes = scope.principal.attributes.iter();
+    let approved = suspension.approved_arguments();
+    let claims = suspension.state.claims.iter();
+    let texts = [&suspension.body.title, &suspension.body.reason];
+    texts.into_iter().map(String::len).sum::<usize>()
+        + call.map_or(0, |call| call.arguments.text().len())
+        + approved.map_or(0, |arguments| arguments.text().len())
+        + scope.principal.roles.iter().map(String::len).sum::<usize>()
+        + attributes.map(|(key, value)| key.len() + value.len()).sum::<usize>()
+        + claims.map(|claim| claim.detail.len()).sum::<usize>()
 }
 
 /// Where a record stands in every list.

@@ -48,6 +48,9 @@ pub struct Reply {
     pub arguments_digest: Option<Digest>,
     /// What they said; none when the request left the decision out.
     pub answer: Option<Answer>,
+    /// What is wrong with the content of the answer, which is told only when nothing else is wrong
+    /// before it.
+    pub flaw: Option<Refusal>,
 }
 
 impl Suspension {
@@ -78,9 +81,11 @@ impl Suspension {
         if reply.arguments_digest.is_some() && reply.arguments_digest != self.body.arguments_digest {
             return Err(Refusal::DigestMismatch);
         }
-        let rule = &self.body.approvers;
+        if let Some(flaw) = &reply.flaw {
+            return Err(flaw.clone());
+        }
         if approval.edited_arguments.is_some() {
-            check_edit(rule.quorum, self.body.call().is_some())?;
+            check_edit(self.body.approvers.quorum, self.body.call().is_some())?;
         }
         self.check_answerer(reply)?;
         Ok(self.accept(reply, approval, now))
@@ -91,6 +96,9 @@ impl Suspension {
         let Some(resolution) = &self.state.resolution else {
             return false;
         };
+        if reply.flaw.is_some() {
+            return false;
+        }
         if resolution.by == reply.by && resolution.answer == reply.answer {
             return true;
         }
@@ -192,6 +200,6 @@ fn check_edit(quorum: u32, is_call: bool) -> Result<(), Refusal> {
     };
     Err(Refusal::Invalid {
         field: "approval.edited_arguments_json",
-        message,
+        message: message.into(),
     })
 }

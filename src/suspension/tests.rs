@@ -88,6 +88,7 @@ fn reply(by: &str, answer: Option<Answer>) -> Reply {
         by_roles: Vec::new(),
         arguments_digest: None,
         answer,
+        flaw: None,
     }
 }
 
@@ -239,6 +240,32 @@ fn the_digest_is_looked_at_before_who_answers() {
         suspension.resume(&with_roles(&["x", "manager"], stale_click), at(1)),
         Ok(Resumed::Settled(_))
     ));
+}
+
+#[test]
+fn a_flaw_in_the_answer_is_told_after_the_digest_and_before_who_answers() {
+    let rule = ApproverRule {
+        roles: vec!["manager".to_owned()],
+        ..ApproverRule::default()
+    };
+    let flaw = Refusal::Invalid {
+        field: "approval.edited_arguments_json",
+        message: "expected `}` at offset 4".into(),
+    };
+    let mut broken = reply("ann", yes());
+    broken.flaw = Some(flaw.clone());
+    let suspension = pending_with(rule, OnExpiry::Deny);
+    assert_eq!(suspension.resume(&broken, at(1)), Err(flaw));
+    assert_eq!(
+        approved().resume(&broken, at(1)),
+        Err(Refusal::AlreadyResolved),
+        "it is no repeat of the answer that was accepted"
+    );
+    broken.arguments_digest = Some(Arguments::parse("", 2).unwrap().digest("other"));
+    assert_eq!(
+        suspension.resume(&broken, at(1)),
+        Err(Refusal::DigestMismatch)
+    );
 }
 
 #[test]

@@ -1,0 +1,188 @@
+//! The contract over gRPC: convert, call, convert. Nothing is decided here.
+//!
+//! Every request takes the policy of its moment once, and sees no other (S12).
+
+mod convert;
+mod page_token;
+mod status;
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use tonic::{Request, Response, Status};
+
+use self::convert::request::{self, Cancel, ClaimOf, Complete, Get, Resume};
+use self::convert::response;
+use self::status::Problem;
+use crate::engine::Engine;
+use crate::pb;
+use crate::pb::decision_service_server::DecisionService;
+use crate::policy::Policy;
+
+/// How many requests of a batch are decided side by side. One that asks nobody is done at once; of
+/// those that wait for the store, the store takes so many together.
+const BATCH_CONCURRENCY: usize = 16;
+
+/// `assent.v1.DecisionService`, over an engine.
+#[derive(Clone)]
+pub struct Service {
+    engine: Arc<Engine>,
+}
+
+impl Service {
+    /// Serves what `engine` decides.
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+
+    async fn decide_one(
+        &self,
+        policy: &Policy,
+        wire: pb::DecideRequest,
+    ) -> Result<pb::DecideResponse, Problem> {
+        let request = request::decide(wire, policy.limits())?;
+        let decided = self.engine.decide(policy, request).await?;
+        Ok(response::decided(decided))
+    }
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn unimplemented<T>(rpc: &'static str) -> Answer<T> {
+    Err(Problem::unimplemented(rpc).into())
+}
+
+#[tonic::async_trait]
+impl DecisionService for Service {
+    async fn classify(&self, wire: Request<pb::ClassifyRequest>) -> Answer<pb::ClassifyResponse> {
+        let policy = self.engine.policy();
+        let call = request::classify(wire.into_inner(), policy.limits())?;
+        let classification = policy.classify(&call);
+        let selection = policy.select(call.tool.as_str(), classification.class);
+        let answer = response::classified(call.tool.clone(), classification, selection, &policy);
+        Ok(Response::new(answer))
+    }
+
+    async fn decide(&self, wire: Request<pb::DecideRequest>) -> Answer<pb::DecideResponse> {
+        let policy = self.engine.policy();
+        let answer = self.decide_one(&policy, wire.into_inner()).await?;
+        Ok(Response::new(answer))
+    }
+
+    async fn batch_decide(
+        &self,
+        wire: Request<pb::BatchDecideRequest>,
+    ) -> Answer<pb::BatchDecideResponse> {
+        use pb::batch_decide_result::Result as Wire;
+        let policy = self.engine.policy();
+        let requests = request::batch(wire.into_inner())?;
+        let mut results = stream::iter(requests)
+            .map(|wire| self.decide_one(&policy, wire))
+            .buffered(BATCH_CONCURRENCY);
+        let mut responses = Vec::new();
+        while let Some(result) = results.next().await {
+            let result = match result {
+                Ok(decision) => Wire::Decision(decision),
+                Err(problem) => Wire::Error(problem.into()),
+            };
+            responses.push(pb::BatchDecideResult {
+                result: Some(result),
+            });
+            // Decisions that do not wait would otherwise hold this thread one after the other.
+            tokio::task::yield_now().await;
+        }
+        Ok(Response::new(pb::BatchDecideResponse { responses }))
+    }
+
+    async fn suspend(&self, _: Request<pb::SuspendRequest>) -> Answer<pb::Suspension> {
+        unimplemented("Suspend")
+    }
+
+    async fn resume(&self, wire: Request<pb::ResumeRequest>) -> Answer<pb::ResumeResponse> {
+        let policy = self.engine.policy();
+        let Resume { tenant, id, reply } = request::resume(wire.into_inner(), policy.limits())?;
+        let resumption = self.engine.resume(&policy, &tenant, id, &reply).await?;
+        Ok(Response::new(response::resumed(resumption)))
+    }
+
+    async fn claim(&self, wire: Request<pb::ClaimRequest>) -> Answer<pb::ClaimResponse> {
+        let policy = self.engine.policy();
+        let ClaimOf { tenant, id, claim } = request::claim(wire.into_inner())?;
+        let receipt = self.engine.claim(&policy, &tenant, id, &claim).await?;
+        Ok(Response::new(response::claimed(receipt)))
+    }
+
+    async fn complete(&self, wire: Request<pb::CompleteRequest>) -> Answer<pb::Suspension> {
+        let policy = self.engine.policy();
+        let Complete {
+            tenant,
+            id,
+            attempt_id,
+            outcome,
+            detail,
+        } = request::complete(wire.into_inner())?;
+        let suspension = self
+            .engine
+            .complete(&policy, &tenant, id, &attempt_id, outcome, &detail)
+            .await?;
+        Ok(Response::new(response::suspension(suspension)))
+    }
+
+    async fn cancel(&self, wire: Request<pb::CancelRequest>) -> Answer<pb::CancelResponse> {
+        let policy = self.engine.policy();
+        let Cancel {
+            tenant,
+            target,
+            by,
+            reason,
+        } = request::cancel(wire.into_inner())?;
+        let cancelled = self
+            .engine
+            .cancel(&policy, &tenant, &target, &by, &reason)
+            .await?;
+        Ok(Response::new(response::cancelled(cancelled)))
+    }
+
+    async fn get_suspension(
+        &self,
+        wire: Request<pb::GetSuspensionRequest>,
+    ) -> Answer<pb::Suspension> {
+        let policy = self.engine.policy();
+        let Get { tenant, id, wait } = request::get(wire.into_inner())?;
+        let suspension = self.engine.get(&policy, &tenant, id, wait).await?;
+        Ok(Response::new(response::suspension(suspension)))
+    }
+
+    async fn list_suspensions(
+        &self,
+        wire: Request<pb::ListSuspensionsRequest>,
+    ) -> Answer<pb::ListSuspensionsResponse> {
+        let request = request::list(wire.into_inner())?;
+        let listed = self.engine.list(&request).await?;
+        Ok(Response::new(response::listed(listed, &request)))
+    }
+
+    type WatchSuspensionsStream = BoxStream<'static, Result<pb::WatchEvent, Status>>;
+
+    async fn watch_suspensions(
+        &self,
+        _: Request<pb::WatchSuspensionsRequest>,
+    ) -> Answer<Self::WatchSuspensionsStream> {
+        unimplemented("WatchSuspensions")
+    }
+
+    async fn list_grants(
+        &self,
+        _: Request<pb::ListGrantsRequest>,
+    ) -> Answer<pb::ListGrantsResponse> {
+        unimplemented("ListGrants")
+    }
+
+    async fn revoke_grant(&self, _: Request<pb::RevokeGrantRequest>) -> Answer<pb::Grant> {
+        unimplemented("RevokeGrant")
+    }
+}
+
+#[cfg(test)]
+mod tests;

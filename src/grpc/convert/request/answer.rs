@@ -1,0 +1,122 @@
+//! Answers to suspensions: wire -> domain. Whether an answer fits what was asked is the engine's to say.
+
+use super::{Converted, scope};
+use crate::domain::{Id, MAX_TEXT_BYTES, Scope};
+use crate::grpc::convert::field::{self, InvalidField, known};
+use crate::pb;
+use crate::policy::Limits;
+use crate::suspension::{Answer, Approval, Refusal, Reply, SuspensionId};
+
+/// An answer, and to which suspension of which tenant.
+pub(in crate::grpc) struct Resume {
+    pub(in crate::grpc) tenant: Id,
+    pub(in crate::grpc) id: SuspensionId,
+    pub(in crate::grpc) reply: Reply,
+}
+
+/// An answer. Whether it fits what was asked is the engine's to say.
+pub(in crate::grpc) fn resume(wire: pb::ResumeRequest, limits: &Limits) -> Converted<Resume> {
+    let pb::ResumeRequest {
+        suspension_id,
+        scope: wire_scope,
+        by,
+        by_roles,
+        arguments_digest,
+        answer,
+    } = wire;
+    let id = field::suspension_id("suspension_id", &suspension_id)?;
+    let Scope { tenant, .. } = scope(wire_scope)?;
+    let by = field::required_id("by", by)?;
+    let by_roles = field::entries("by_roles", by_roles)?;
+    let arguments_digest = field::digest("arguments_digest", &arguments_digest)?;
+    let (answer, flaw) = match answer {
+        Some(wire) => self::answer(wire, limits)?,
+        None => (None, None),
+    };
+    let reply = Reply {
+        by,
+        by_roles,
+        arguments_digest,
+        answer,
+        flaw,
+    };
+    Ok(Resume { tenant, id, reply })
+}
+
+/// What was answered, and what is wrong with its content. No answer when the decision is left out, or for
+/// a kind of suspension that this version does not open, so that it fits none there is.
+type Answered = (Option<Answer>, Option<Refusal>);
+
+fn answer(wire: pb::resume_request::Answer, limits: &Limits) -> Converted<Answered> {
+    use pb::resume_request::Answer as Wire;
+    match wire {
+        Wire::Approval(wire) => approval(wire, limits),
+        Wire::Question(pb::QuestionAnswer { answers }) => {
+            for (key, answer) in answers {
+                field::required_id("question.answers", key)?;
+                field::sized("question.answers", &answer, MAX_TEXT_BYTES)?;
+            }
+            Ok((None, None))
+        }
+        Wire::External(pb::ExternalAnswer { payload_json }) => {
+            let limit = limits.max_payload_bytes;
+            field::sized("external.payload_json", &payload_json, limit)?;
+            Ok((None, None))
+        }
+        Wire::ClientTool(pb::ClientToolAnswer { result }) => {
+            use pb::client_tool_answer::Result as ToolResult;
+            let (path, text) = match result {
+                Some(ToolResult::ResultJson(text)) => ("client_tool.result_json", text),
+                Some(ToolResult::Error(text)) => ("client_tool.error", text),
+                None => return Err(InvalidField::missing("client_tool.result")),
+            };
+            field::sized(path, &text, limits.max_payload_bytes)?;
+            Ok((None, None))
+        }
+        Wire::SignIn(pb::SignInAnswer { connected, denied }) => {
+            for source in connected {
+                field::required_id("sign_in.connected", source)?;
+            }
+            for source in denied {
+                field::required_id("sign_in.denied", source)?;
+            }
+            Ok((None, None))
+        }
+    }
+}
+
+fn approval(wire: pb::Approval, limits: &Limits) -> Converted<Answered> {
+    const EDITS: &str = "approval.edited_arguments_json";
+    let pb::Approval {
+        approved,
+        reason,
+        grant_scope,
+        edited_arguments_json,
+    } = wire;
+    let reason = field::text("approval.reason", reason)?;
+    match known("approval.grant_scope", grant_scope)? {
+        pb::GrantScope::Unspecified => {}
+        pb::GrantScope::Session => return Err(InvalidField::unsupported("approval.grant_scope")),
+    }
+    let (edited_arguments, flaw) = if edited_arguments_json.is_empty() {
+        (None, None)
+    } else if approved == Some(false) {
+        return Err(InvalidField::new(EDITS, "a denial edits nothing"));
+    } else {
+        match field::arguments(EDITS, &edited_arguments_json, limits.max_arguments_bytes) {
+            Ok(arguments) => (Some(arguments), None),
+            Err(InvalidField { path: _, message }) => {
+                let message = message.into();
+                (None, Some(Refusal::Invalid { field: EDITS, message }))
+            }
+        }
+    };
+    let answer = approved.map(|approved| {
+        Answer::Approval(Approval {
+            approved,
+            reason,
+            edited_arguments,
+        })
+    });
+    Ok((answer, flaw))
+}

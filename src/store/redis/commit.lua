@@ -1,0 +1,91 @@
+-- Writes new states of some records of one partition, all or none, and maybe ends their run or session.
+--
+-- KEYS  1            `due`
+--       2..          the records (ARGV[6] of them)
+--       then         with a closing: the group's open index, and the closing
+-- ARGV  1 clock offset, ms     2 operation id             3 not after this moment, or ''
+--       4 channel              5 ms that keys outlive what they hold
+--       6 how many records     7 how many open ones the group must have, or ''
+--       8 retention of the closing, ms                     9 the run that they must be of, or '' for all
+--       then six for each record: the version it must have; state; open (1 or 0); wake, or '';
+--       what to do then (`settle` or `collect`); keep until, or ''
+-- Also touches the indexes and the call key that each record names, and the records in the open index.
+--
+-- Returns 'done', 'stale', or the error CORRUPT. Everything is read before anything is written, and the
+-- first write is one that Redis refuses when it is out of memory, so that nothing is written by half.
+
+local base = string.sub(KEYS[1], 1, -4)
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000) + ARGV[1]
+local count = tonumber(ARGV[6])
+
+-- How many of an index are of this run: those of another session that has a run of the same name are not. One
+-- that cannot be read is, as in members.lua.
+local function members(index, run)
+  if run == '' then return redis.call('ZCARD', index) end
+  local sum = 0
+  for _, id in ipairs(redis.call('ZRANGE', index, 0, -1)) do
+    local of = redis.pcall('HGET', base .. 'r:' .. id, 'run')
+    if type(of) ~= 'string' or of == run then sum = sum + 1 end
+  end
+  return sum
+end
+
+local records, stale, corrupt = {}, false, nil
+for i = 1, count do
+  local held = redis.call('HMGET', KEYS[1 + i],
+    'version', 'operation', 'open', 'deadline', 'indexes', 'key')
+  -- One record that this operation wrote means that it wrote them all.
+  if held[2] == ARGV[2] then return 'done' end
+  if held[1] ~= ARGV[4 + 6 * i] then
+    stale = true
+  elseif not (tonumber(held[4]) and held[5]) then
+    corrupt = string.sub(KEYS[1 + i], -36)
+  end
+  records[i] = held
+end
+if stale then return 'stale' end
+if corrupt then return redis.error_reply('CORRUPT ' .. corrupt) end
+if ARGV[3] ~= '' and now >= tonumber(ARGV[3]) then return 'stale' end
+if ARGV[7] ~= '' and members(KEYS[2 + count], ARGV[9]) ~= tonumber(ARGV[7]) then return 'stale' end
+
+local changed = {}
+for i = 1, count do
+  local record, held = KEYS[1 + i], records[i]
+  local version, state, open, wake, task, keep = unpack(ARGV, 4 + 6 * i, 9 + 6 * i)
+  local id = string.sub(record, -36)
+  changed[i] = id
+  redis.call('HSET', record, 'state', state, 'version', version + 1, 'operation', ARGV[2],
+    'open', open, 'then', task)
+
+  if open ~= held[3] then
+    local from, to = 'o:', 'c:'
+    if open == '1' then from, to = to, from end
+    for index in string.gmatch(held[5], '%x+') do
+      redis.call('ZREM', base .. from .. index, id)
+      redis.call('ZADD', base .. to .. index, held[4], id)
+    end
+  end
+
+  if wake == '' then
+    redis.call('ZREM', KEYS[1], id)
+  else
+    redis.call('ZADD', KEYS[1], wake, id)
+  end
+
+  local kept = {record}
+  if held[6] and held[6] ~= '' then kept[2] = base .. 'k:' .. held[6] end
+  for _, key in ipairs(kept) do
+    if keep == '' then
+      redis.call('PERSIST', key)
+    else
+      redis.call('PEXPIRE', key, math.max(keep - now, 0) + ARGV[5])
+    end
+  end
+end
+
+if ARGV[7] ~= '' then
+  redis.call('SET', KEYS[3 + count], now + ARGV[8], 'PX', ARGV[8] + ARGV[5])
+end
+if count > 0 then redis.call('PUBLISH', ARGV[4], table.concat(changed, ' ')) end
+return 'done'

@@ -1,0 +1,204 @@
+//! Opening and committing: the two writes that callers ask for, each one script.
+
+use super::failure::{corrupt, unexpected};
+use super::row::{self, Row};
+use super::script::{COMMIT, OPEN};
+use super::{GRACE, MAX_MILLIS, RedisStore};
+use crate::domain::{Scope, Timestamp};
+use crate::store::record::{FORMAT, encode_body, encode_state};
+use crate::store::{Change, Commit, Committed, Group, Opened, Opening, StoreError};
+use crate::suspension::{State, Status, Suspension};
+
+impl RedisStore {
+    pub(super) async fn write_opening(&self, opening: &Opening) -> Result<Opened, StoreError> {
+        let Opening {
+            id,
+            place,
+            key,
+            body,
+            expires,
+            retention,
+            limit,
+        } = opening;
+        if id.partition() != Some(place.partition) {
+            return Err(corrupt(
+                &id.to_string(),
+                "its id names another partition than its place",
+            ));
+        }
+        let partition = self.partition(place.partition)?;
+        let indexes: Vec<_> = std::iter::once(place.tenant)
+            .chain(place.session)
+            .chain(place.run)
+            .collect();
+        // The first index is the second key.
+        let limited = place
+            .limited()
+            .and_then(|limited| indexes.iter().position(|index| *index == limited))
+            .map_or(0, |position| position + 2);
+        let names: Vec<String> = indexes.iter().map(ToString::to_string).collect();
+        let state = State::pending();
+        let expires = millis(*expires);
+        let call = self
+            .timed(&OPEN, partition.due())
+            .keys(indexes.iter().map(|index| partition.open(*index)))
+            .keys(
+                place
+                    .closings
+                    .iter()
+                    .map(|closing| partition.closing(*closing)),
+            )
+            .keys(key.map(|key| partition.call(key.hash())))
+            .number(id)
+            .number(FORMAT)
+            .arg(encode_body(*id, body)?)
+            .arg(encode_state(*id, &state)?)
+            .number(expires)
+            .number((expires + millis(*retention)).min(MAX_MILLIS) + GRACE)
+            .number(indexes.len())
+            .number(place.closings.len())
+            .number(limited)
+            .number(limit)
+            .arg(names.join(" "))
+            .arg(key.map_or_else(String::new, |key| key.hash().to_string()))
+            .arg(self.channel.as_str())
+            .arg(own_run(&body.scope));
+        let mut answer = row::list(self.link.call(call).await?)?;
+        match answer.next().and_then(row::text).as_deref() {
+            Some("created") => Ok(Opened::Created(Suspension {
+                id: *id,
+                body: body.clone(),
+                create_time: row::time(answer.next())?,
+                expire_time: row::time(answer.next())?,
+                state,
+                version: 1,
+            })),
+            Some("existing") => {
+                let now = row::time(answer.next())?;
+                let found = row::id(answer.next())
+                    .ok_or_else(|| corrupt("a call key", "it names no suspension"))?;
+                let suspension = Row::read(found, answer).suspension()?;
+                let suspension = suspension.ok_or_else(|| unexpected("no record"))?;
+                Ok(if found == *id {
+                    Opened::Created(suspension)
+                } else {
+                    Opened::Existing(suspension, now)
+                })
+            }
+            Some("closed") => Ok(Opened::Closed),
+            Some("full") => Ok(Opened::Full),
+            _ => Err(unexpected("no outcome of an opening")),
+        }
+    }
+
+    pub(super) async fn write_commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
+        let Commit {
+            partition,
+            operation,
+            changes,
+            not_after,
+            closing,
+        } = commit;
+        let partition = self.partition(*partition)?;
+        if let Some(stray) = changes
+            .iter()
+            .find(|change| change.id.partition() != Some(partition.number()))
+        {
+            return Err(corrupt(
+                &stray.id.to_string(),
+                "it lies in another partition than the commit",
+            ));
+        }
+        let mut call = self
+            .timed(&COMMIT, partition.due())
+            .keys(changes.iter().map(|change| partition.record(change.id)))
+            .number(operation)
+            .arg(moment(*not_after))
+            .arg(self.channel.as_str())
+            .number(GRACE)
+            .number(changes.len());
+        call = match closing {
+            Some(closing) => call
+                .key(partition.open(closing.group.index()))
+                .key(partition.closing(closing.group.closing()))
+                .number(closing.open)
+                .number(millis(closing.retention))
+                .arg(run_of(&closing.group)),
+            None => call.arg("").arg("").arg(""),
+        };
+        for Change {
+            id,
+            version,
+            state,
+            upkeep,
+        } in changes
+        {
+            // What is pending must be settled before it may go, even where both fall due at once.
+            let collect = upkeep.wake == upkeep.keep_until && state.status != Status::Pending;
+            call = call
+                .number(version)
+                .arg(encode_state(*id, state)?)
+                .arg(if upkeep.open { "1" } else { "0" })
+                .arg(moment(upkeep.wake))
+                .arg(if collect { "collect" } else { "settle" })
+                .arg(moment(upkeep.keep_until));
+        }
+        match row::text(self.link.call(call).await?).as_deref() {
+            Some("done") => Ok(Committed::Done),
+            Some("stale") => Ok(Committed::Stale),
+            _ => Err(unexpected("no outcome of a commit")),
+        }
+    }
+}
+
+/// What a record's run is called that no other session's run of the same name is; empty without a run.
+fn own_run(scope: &Scope) -> String {
+    if scope.run_id.is_empty() {
+        return String::new();
+    }
+    run_of(&Group::Run {
+        tenant: scope.tenant.clone(),
+        session: Some(scope.session_id.clone()),
+        run: scope.run_id.clone(),
+    })
+}
+
+/// What tells a group's records from others in its index; empty where all of them are its own.
+pub(super) fn run_of(group: &Group) -> String {
+    match group {
+        Group::Run {
+            session: Some(_), ..
+        } => group.closing().to_string(),
+        Group::Run { session: None, .. } | Group::Session { .. } | Group::Tenant { .. } => {
+            String::new()
+        }
+    }
+}
+
+fn millis(duration: std::time::Duration) -> i64 {
+    i64::try_from(duration.as_millis())
+        .unwrap_or(i64::MAX)
+        .min(MAX_MILLIS)
+}
+
+/// How a script is told a moment, or that there is none.
+fn moment(time: Option<Timestamp>) -> String {
+    time.map_or_else(String::new, |time| {
+        time.millis().clamp(0, MAX_MILLIS).to_string()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_moment_there_is_is_a_number_that_scripts_hold_exactly() {
+        assert_eq!(
+            moment(Some(Timestamp::from_millis(i64::MAX))),
+            "4503599627370496"
+        );
+        assert_eq!(millis(std::time::Duration::MAX), 1 << 52);
+        assert_eq!(moment(None), "");
+    }
+}
