@@ -1,0 +1,477 @@
+//! What the operator wants (S1, S2, S4): a policy document, compiled once, and its answer for one call.
+//!
+//! Pure and synchronous. Texts come in, not paths; the time comes in; nothing is written or remembered. A document
+//! is compiled whole and never changed afterwards, so a request that holds one sees one revision (S12).
+//!
+//! - `yaml` reads YAML into a tree in which everything has a place; `fields` and `document` read the keys;
+//! - `pattern` and `index` find what concerns a tool id; `rules` evaluates one rule;
+//! - `expression` is the only place that knows CEL.
+
+mod document;
+mod error;
+mod expression;
+mod fields;
+mod index;
+mod pattern;
+mod rules;
+mod yaml;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+pub use self::error::PolicyError;
+
+use self::document::{Document, Mode, PinDocument, Text};
+use self::error::{Place, quoted};
+use self::expression::{Conditions, Evaluation, Input};
+use self::index::ToolIndex;
+use self::pattern::Glob;
+use self::rules::{Answer, Rule};
+use crate::classify::{Classification, Pin, Pins, Trust, classify, counts_as_mcp};
+use crate::domain::{
+    Annotations, ApprovalTerms, ApproverRule, Decision, Id, OnExpiry, RiskClass, Scope, Timestamp,
+    ToolCall,
+};
+
+/// One file of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// What errors call it.
+    pub name: String,
+    /// The YAML.
+    pub text: String,
+}
+
+/// The limits that the document sets (S9).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most bytes that the arguments of a call may have.
+    pub max_arguments_bytes: usize,
+    /// The most bytes that a payload, a result or a schema may have.
+    pub max_payload_bytes: usize,
+    /// The most open suspensions of one session, or of one run where there is no session.
+    pub pending_per_session: u64,
+    /// The most open suspensions of one tenant.
+    pub pending_per_tenant: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_arguments_bytes: 256 * 1024,
+            max_payload_bytes: 256 * 1024,
+            pending_per_session: 1000,
+            pending_per_tenant: 100_000,
+        }
+    }
+}
+
+/// A compiled policy document.
+#[derive(Debug)]
+pub struct Policy {
+    revision: String,
+    mode: Option<Decision>,
+    default: Decision,
+    rules: Vec<Rule>,
+    conditions: Conditions,
+    rules_by_tool: ToolIndex,
+    selectors: [bool; 3],
+    always: ToolList,
+    never: ToolList,
+    catalogue: HashMap<Id, Pins>,
+    trusted_servers: Option<Vec<Id>>,
+    approval: ApprovalTerms,
+    retention: Duration,
+    claim_within: Duration,
+    claim_lease: Duration,
+    limits: Limits,
+    warnings: Vec<String>,
+}
+
+/// What a decision is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The call that is judged.
+    pub call: &'a ToolCall,
+    /// Its class, as [`Policy::classify`] found it.
+    pub class: RiskClass,
+    /// Where it happens.
+    pub scope: &'a Scope,
+    /// When.
+    pub now: Timestamp,
+}
+
+/// What the rules say of a call (S3 step 4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict<'p> {
+    /// The answer.
+    pub decision: Decision,
+    /// The id of the rule that decided, or `default`, or `mode`.
+    pub matched_rule: &'p str,
+    /// The rule's reason, or why the rule could not be evaluated, naming it.
+    pub reason: Option<Cow<'p, str>>,
+    /// How a prompt for this call behaves, whoever asks for it.
+    pub terms: &'p ApprovalTerms,
+}
+
+/// What the selectors say of a call (S2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selection<'p> {
+    /// Whether they ask for a person.
+    pub asks: bool,
+    /// Which of them: `@write`, `always: PATTERN`, `never: PATTERN`, or nothing.
+    pub by: &'p str,
+}
+
+impl Policy {
+    /// Compiles the files of one document: lists concatenate in the order given, any other key may stand in one file.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place. No sources at all are an error, as a policy that has
+    /// disappeared must not become one that allows everything (S12).
+    pub fn compile(sources: &[Source]) -> Result<Self, PolicyError> {
+        if sources.is_empty() {
+            return Err(PolicyError {
+                file: "policy".to_owned(),
+                line: 1,
+                column: 1,
+                message:
+                    "there is no document: write at least one file that ends in `.yaml` or `.yml`"
+                        .to_owned(),
+            });
+        }
+        let document = Document::read(sources)?;
+        Self::build(document, revision(sources))
+    }
+
+    /// The policy without a document: everything is allowed, and the default selectors ask.
+    pub fn defaults() -> Self {
+        Self {
+            revision: revision(&[]),
+            mode: None,
+            default: Decision::Allow,
+            rules: Vec::new(),
+            conditions: Conditions::default(),
+            rules_by_tool: ToolIndex::default(),
+            selectors: [false, true, true],
+            always: ToolList::default(),
+            never: ToolList::default(),
+            catalogue: HashMap::new(),
+            trusted_servers: None,
+            approval: ApprovalTerms {
+                expires: Duration::from_secs(24 * 60 * 60),
+                on_expiry: OnExpiry::Abandon,
+                approvers: ApproverRule::default(),
+            },
+            retention: Duration::from_secs(7 * 24 * 60 * 60),
+            claim_within: Duration::from_secs(60 * 60),
+            claim_lease: Duration::from_secs(5 * 60),
+            limits: Limits::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// A digest of the names and texts that were compiled: 16 hex digits.
+    pub fn revision(&self) -> &str {
+        &self.revision
+    }
+
+    /// Whether this is S4's AllowAll: mode auto, default allow and no rules. It is not a security control.
+    pub fn allows_everything(&self) -> bool {
+        self.mode.is_none() && self.default == Decision::Allow && self.rules.is_empty()
+    }
+
+    /// What `assent check` should tell whoever wrote the document: `FILE:LINE:COLUMN: text`. The document is usable.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The class of a call (S1), by its annotations, the catalogue and the trusted servers.
+    pub fn classify(&self, call: &ToolCall) -> Classification {
+        classify(call.annotations.as_ref(), self.pin(call), self.trust(call))
+    }
+
+    /// What the catalogue says of a call's tool (S1).
+    pub fn pin(&self, call: &ToolCall) -> Pin<'_> {
+        self.catalogue
+            .get(&call.tool)
+            .map_or(Pin::None, |pins| pins.for_server(&call.server))
+    }
+
+    /// How far a call's own annotations are believed (S1).
+    pub fn trust(&self, call: &ToolCall) -> Trust {
+        match &self.trusted_servers {
+            Some(trusted) if counts_as_mcp(call) && !trusted.contains(&call.server) => {
+                Trust::Untrusted
+            }
+            Some(_) | None => Trust::AsSent,
+        }
+    }
+
+    /// Whether selectors, `always` and `never` ask for a person (S2).
+    pub fn select(&self, tool: &str, class: RiskClass) -> Selection<'_> {
+        if let Some(by) = self.never.first_match(tool) {
+            return Selection { asks: false, by };
+        }
+        if let Some(by) = self.always.first_match(tool) {
+            return Selection { asks: true, by };
+        }
+        let [read_only, write, destructive] = self.selectors;
+        let (selected, by) = match class {
+            RiskClass::ReadOnly => (read_only, "@read-only"),
+            RiskClass::Write => (write, "@write"),
+            RiskClass::Destructive => (destructive, "@destructive"),
+        };
+        Selection {
+            asks: selected,
+            by: if selected { by } else { "" },
+        }
+    }
+
+    /// What mode, rules and default say of a call (S4). The first rule that matches decides; a rule that cannot be
+    /// evaluated denies.
+    pub fn evaluate(&self, facts: &Facts<'_>) -> Verdict<'_> {
+        if let Some(decision) = self.mode {
+            return Verdict {
+                decision,
+                matched_rule: "mode",
+                reason: None,
+                terms: &self.approval,
+            };
+        }
+        let mut evaluation = Evaluation::new(
+            &self.conditions,
+            Input {
+                call: facts.call,
+                title: self.title(facts.call),
+                class: facts.class,
+                scope: facts.scope,
+                now: facts.now,
+            },
+        );
+        for position in self.rules_by_tool.matches(facts.call.tool.as_str()) {
+            let Some(rule) = usize::try_from(position)
+                .ok()
+                .and_then(|position| self.rules.get(position))
+            else {
+                continue;
+            };
+            match rule.answer(facts, &mut evaluation) {
+                Answer::Skip => {}
+                Answer::Decides(decision) => {
+                    return Verdict {
+                        decision,
+                        matched_rule: &rule.id,
+                        reason: rule.reason.as_deref().map(Cow::Borrowed),
+                        terms: &rule.terms,
+                    };
+                }
+                Answer::Fails(why) => {
+                    return Verdict {
+                        decision: Decision::Deny,
+                        matched_rule: &rule.id,
+                        reason: Some(Cow::Owned(format!(
+                            "rule `{}` could not be evaluated: {why}",
+                            rule.id
+                        ))),
+                        terms: &rule.terms,
+                    };
+                }
+            }
+        }
+        Verdict {
+            decision: self.default,
+            matched_rule: "default",
+            reason: None,
+            terms: &self.approval,
+        }
+    }
+
+    /// How long after its approval a call may be claimed (S6).
+    pub fn claim_within(&self) -> Duration {
+        self.claim_within
+    }
+
+    /// How long a claim holds without Complete (S6).
+    pub fn claim_lease(&self) -> Duration {
+        self.claim_lease
+    }
+
+    /// How long a record outlives the later of its deadline and its last change (S6).
+    pub fn retention(&self) -> Duration {
+        self.retention
+    }
+
+    /// The document's approval terms, for a prompt that no rule governs.
+    pub fn approval(&self) -> &ApprovalTerms {
+        &self.approval
+    }
+
+    /// The limits (S9).
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The title that rules see: the catalogue's, where it has one, as it replaces what the caller sent.
+    fn title<'a>(&'a self, call: &'a ToolCall) -> &'a str {
+        let pinned = match self.pin(call) {
+            Pin::Replaces(pin) | Pin::ReplacesWithin { pin, .. } => Some(pin),
+            Pin::Limits(_) | Pin::None => None,
+        };
+        let title = |annotations: &'a Annotations| annotations.title.as_str();
+        pinned
+            .map(title)
+            .filter(|title| !title.is_empty())
+            .unwrap_or_else(|| call.annotations.as_ref().map(title).unwrap_or_default())
+    }
+
+    fn build(document: Document<'_>, revision: String) -> Result<Self, PolicyError> {
+        let mut policy = Self {
+            revision,
+            ..Self::defaults()
+        };
+        let Document {
+            mode,
+            selectors,
+            always,
+            never,
+            default,
+            rules,
+            tools,
+            trusted_servers,
+            suspensions,
+            limits,
+        } = document;
+        policy.mode = match mode {
+            Some((_, Mode::Always(decision))) => Some(decision),
+            Some((_, Mode::Auto)) | None => None,
+        };
+        policy.default = default.unwrap_or(policy.default);
+        if let Some(selectors) = selectors {
+            let selects = |class| selectors.contains(&class);
+            policy.selectors = [
+                selects(RiskClass::ReadOnly),
+                selects(RiskClass::Write),
+                selects(RiskClass::Destructive),
+            ];
+        }
+        policy.always = ToolList::compile("always", &always)?;
+        policy.never = ToolList::compile("never", &never)?;
+        policy.catalogue = catalogue(tools)?;
+        policy.trusted_servers = trusted_servers;
+        let terms = &mut policy.approval;
+        terms.expires = suspensions.approval.expires.unwrap_or(terms.expires);
+        terms.on_expiry = suspensions.approval.on_expiry.unwrap_or(terms.on_expiry);
+        policy.retention = suspensions.retention.unwrap_or(policy.retention);
+        policy.claim_within = suspensions.claim_within.unwrap_or(policy.claim_within);
+        policy.claim_lease = suspensions.claim_lease.unwrap_or(policy.claim_lease);
+        policy.limits = limits;
+        policy.add_rules(rules)?;
+        Ok(policy)
+    }
+
+    fn add_rules(&mut self, rules: Vec<document::RuleDocument<'_>>) -> Result<(), PolicyError> {
+        let texts: Vec<Option<&Text<'_>>> = rules.iter().map(|rule| rule.when.as_ref()).collect();
+        let (conditions, mut compiled) = expression::compile(&texts)?;
+        self.conditions = conditions;
+        compiled.reverse();
+        for (position, rule) in (0_u32..).zip(rules) {
+            for pattern in &rule.tools {
+                self.rules_by_tool
+                    .add(position, tool_pattern("tools", pattern)?);
+            }
+            let when = compiled.pop().flatten();
+            self.rules.push(Rule::compile(
+                rule,
+                when,
+                &self.approval,
+                &mut self.warnings,
+            )?);
+        }
+        Ok(())
+    }
+}
+
+/// `always` or `never`.
+#[derive(Debug, Default)]
+struct ToolList {
+    index: ToolIndex,
+    /// For each pattern, what a decision says chose it.
+    names: Vec<String>,
+}
+
+impl ToolList {
+    fn compile(key: &str, patterns: &[Text<'_>]) -> Result<Self, PolicyError> {
+        let mut list = Self::default();
+        for (position, pattern) in (0_u32..).zip(patterns) {
+            list.index.add(position, tool_pattern(key, pattern)?);
+            list.names.push(format!("{key}: {}", pattern.value));
+        }
+        Ok(list)
+    }
+
+    fn first_match(&self, tool: &str) -> Option<&str> {
+        let position = usize::try_from(self.index.matches(tool).next()?).ok()?;
+        self.names.get(position).map(String::as_str)
+    }
+}
+
+fn tool_pattern(key: &str, pattern: &Text<'_>) -> Result<Glob, PolicyError> {
+    Glob::tool(&pattern.value).map_err(|error| {
+        pattern.place_of_char(error.offset).error(format!(
+            "`{key}`: the pattern {} {error}",
+            quoted(&pattern.value)
+        ))
+    })
+}
+
+fn catalogue(tools: Vec<PinDocument<'_>>) -> Result<HashMap<Id, Pins>, PolicyError> {
+    let mut catalogue: HashMap<Id, Pins> = HashMap::new();
+    let mut places: HashMap<(Id, Id), Place<'_>> = HashMap::new();
+    for PinDocument {
+        place,
+        tool,
+        server,
+        annotations,
+    } in tools
+    {
+        if let Some(first) = places.insert((tool.clone(), server.clone()), place) {
+            let of = if server.is_empty() {
+                " without a server".to_owned()
+            } else {
+                format!(" of server `{server}`")
+            };
+            return Err(place.error(format!(
+                "`tools`: `{tool}`{of} is in the catalogue already, at {}: keep one of the two",
+                first.describe()
+            )));
+        }
+        // The table of places has refused what `add` would.
+        let _ = catalogue.entry(tool).or_default().add(server, annotations);
+    }
+    Ok(catalogue)
+}
+
+/// Each text is hashed behind its length, so that moving a line from one file to the next shows.
+fn revision(sources: &[Source]) -> String {
+    let mut hasher = Sha256::new();
+    for text in sources
+        .iter()
+        .flat_map(|source| [&source.name, &source.text])
+    {
+        hasher.update(u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hasher.update(text);
+    }
+    let mut revision = String::with_capacity(16);
+    for byte in hasher.finalize().iter().take(8) {
+        let _ = write!(revision, "{byte:02x}");
+    }
+    revision
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,289 @@
+//! Conditions (`when`): CEL, and the only place that knows it (S4).
+//!
+//! A condition is compiled once. The parser knows no names, so `check` walks what it gives with the scopes of CEL,
+//! refuses whatever could only fail, and turns every read of a fact (`args.cents`, `principal.roles`) into a slot of a
+//! table that all conditions of a policy share. An evaluation fills the slots that a condition reads, and no others;
+//! a slot whose fact is absent stays empty, so that reading it fails there and nowhere else, and `&&` and `||` absorb it
+//! as CEL has it. Before it runs, `budget` bounds what it may cost. The result is true, false or failed.
+
+mod budget;
+mod check;
+mod explain;
+mod facts;
+mod kinds;
+mod library;
+mod pattern;
+mod slots;
+mod values;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, LazyLock};
+use std::thread;
+
+use cel::common::ast::IdedExpr;
+use cel::common::types::{CelList, CelMap, CelMapKey, DYN_TYPE};
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
+use cel::{Context, Env, ExecutionError, Value};
+
+pub(super) use self::facts::Input;
+
+use self::facts::{Facts, Read};
+use self::pattern::Pattern;
+use self::slots::Table;
+use self::values::Size;
+use super::document::Text;
+use super::error::{PolicyError, quoted};
+
+/// The most bytes a condition may have.
+const MAX_BYTES: usize = 4 * 1024;
+/// Why a condition past its budget fails.
+const TOO_LONG: &str = "it would take too long with these arguments";
+/// The parser recurses some frames per level, and debug builds have large ones.
+const PARSER_STACK_BYTES: usize = 64 * 1024 * 1024;
+
+/// What the conditions of one policy share.
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    reads: Vec<Read>,
+    patterns: Vec<Pattern>,
+}
+
+/// One compiled condition.
+#[derive(Debug)]
+pub(super) struct Condition {
+    expression: IdedExpr,
+    /// The slots it reads, each once.
+    reads: Vec<u32>,
+    reads_args: bool,
+}
+
+/// What a condition says. Failed is never false.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Truth {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// It cannot be evaluated, for this reason, which holds no value of the call.
+    Failed(String),
+}
+
+/// What one decision knows: conditions that read the same facts share them.
+pub(super) struct Evaluation<'a> {
+    conditions: &'a Conditions,
+    facts: Facts<'a>,
+}
+
+/// Compiles the conditions of all rules, in their order.
+///
+/// # Errors
+/// The first condition that is refused, with its place.
+pub(super) fn compile(
+    texts: &[Option<&Text<'_>>],
+) -> Result<(Conditions, Vec<Option<Condition>>), PolicyError> {
+    let Some(first) = texts.iter().flatten().next() else {
+        return Ok((Conditions::default(), texts.iter().map(|_| None).collect()));
+    };
+    let failed = || {
+        first
+            .place()
+            .error("`when`: the conditions could not be compiled: the expression parser failed")
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .stack_size(PARSER_STACK_BYTES)
+            .spawn_scoped(scope, || compile_all(texts));
+        match thread.map(thread::ScopedJoinHandle::join) {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) | Err(_) => Err(failed()),
+        }
+    })
+}
+
+fn compile_all(
+    texts: &[Option<&Text<'_>>],
+) -> Result<(Conditions, Vec<Option<Condition>>), PolicyError> {
+    let mut table = Table::default();
+    let mut conditions = Vec::with_capacity(texts.len());
+    for text in texts {
+        conditions.push(text.map(|text| compile_one(text, &mut table)).transpose()?);
+    }
+    Ok((table.finish(), conditions))
+}
+
+fn compile_one(text: &Text<'_>, table: &mut Table) -> Result<Condition, PolicyError> {
+    let source = text.value.as_str();
+    if source.len() > MAX_BYTES {
+        return Err(text.place().error(format!(
+            "`when` has {} bytes, at most {MAX_BYTES} are allowed",
+            source.len()
+        )));
+    }
+    let refused = |problem: check::Problem| {
+        text.place_of_char(problem.offset).error(format!(
+            "`when`: {}: in {}",
+            problem.message,
+            quoted(source)
+        ))
+    };
+    let parse = AssertUnwindSafe(|| ENV.parser().parse_with_source_info(source));
+    let (expression, info) = match catch_unwind(parse) {
+        Ok(Ok(parsed)) => parsed,
+        Ok(Err(errors)) => return Err(refused(explain::syntax(source, &errors))),
+        Err(_) => {
+            return Err(text
+                .place()
+                .error(format!("`when`: {} is no CEL expression", quoted(source))));
+        }
+    };
+    check::condition(expression, &info, table).map_err(refused)
+}
+
+impl<'a> Evaluation<'a> {
+    /// An evaluation of conditions of that policy for one call.
+    pub(super) fn new(conditions: &'a Conditions, input: Input<'a>) -> Self {
+        Self {
+            conditions,
+            facts: Facts::new(input),
+        }
+    }
+
+    /// What a condition says of the call.
+    pub(super) fn truth(&mut self, condition: &Condition) -> Truth {
+        if condition.reads_args && !self.facts.arguments_are_exact() {
+            return Truth::Failed(
+                "`args` holds a number that no condition can hold exactly".to_owned(),
+            );
+        }
+        let mut weight: u64 = 0;
+        for slot in &condition.reads {
+            self.facts.fill(*slot, &self.conditions.reads);
+            weight = weight.saturating_add(self.facts.size(*slot).map_or(0, Size::weight));
+            // Converting is work too, and `args`, `args.a` and `args.a.b` are converted one by one.
+            if weight > budget::LIMIT {
+                return Truth::Failed(TOO_LONG.to_owned());
+            }
+        }
+        let cost = budget::cost(
+            &condition.expression,
+            &self.facts,
+            &self.conditions.patterns,
+        );
+        if cost > budget::LIMIT {
+            return Truth::Failed(TOO_LONG.to_owned());
+        }
+        let slots = Slots {
+            facts: &self.facts,
+            patterns: &self.conditions.patterns,
+        };
+        let mut context = Context::with_env(Arc::clone(&ENV));
+        context.set_variable_resolver(&slots);
+        // A panic in the interpreter must not take the caller's task with it, and must not become an answer. The owned
+        // result keeps the recursion in the interpreter's own, optimised code, whose frames are small.
+        let run = AssertUnwindSafe(|| Value::resolve(&condition.expression, &context));
+        match catch_unwind(run) {
+            Ok(Ok(Value::Bool(true))) => Truth::True,
+            Ok(Ok(Value::Bool(false))) => Truth::False,
+            Ok(Ok(other)) => {
+                let kind = other.type_of().to_string();
+                Truth::Failed(format!(
+                    "it gives a value of type {}, and not true or false",
+                    explain::type_name(&kind)
+                ))
+            }
+            Ok(Err(error)) => Truth::Failed(explain::failure(
+                &error,
+                &self.facts,
+                &self.conditions.reads,
+            )),
+            Err(_) => Truth::Failed("the expression failed".to_owned()),
+        }
+    }
+}
+
+/// What the names that `check` left in an expression stand for.
+struct Slots<'e, 'a> {
+    facts: &'e Facts<'a>,
+    patterns: &'e [Pattern],
+}
+
+impl VariableResolver for Slots<'_, '_> {
+    fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
+        if let Some(slot) = slots::slot_of(name) {
+            return self.facts.value(slot).map(CowVal::Borrowed);
+        }
+        let pattern = self.patterns.get(slots::pattern_of(name)?)?;
+        Some(CowVal::Borrowed(pattern))
+    }
+}
+
+/// CEL's standard library, and what `check` puts in the place of what CEL leaves open or does at a price.
+///
+/// Without optional values (`a.?b`): they turn every failure into a value, and failed is never false.
+static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib().with_optional_support(false);
+    // Declaring a name once cannot fail; were one missing, each condition that uses it would fail, and so deny.
+    let _ = env.add_overload(slots::ADD, "add", vec![DYN_TYPE, DYN_TYPE], add);
+    let _ = env.add_overload(slots::RANGE, "range", vec![DYN_TYPE], range);
+    let _ = env.add_overload(
+        slots::MATCHES,
+        "matches_compiled",
+        vec![DYN_TYPE, DYN_TYPE],
+        pattern::matches,
+    );
+    Arc::new(env)
+});
+
+/// `+`, but a list takes a list only: the interpreter would add the keys of a map, in any order.
+fn add<'b, 'v>(operands: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
+    let [left, right] = operands.as_slice() else {
+        return Err(ExecutionError::missing_argument_or_target());
+    };
+    let mixed = || {
+        let names = [left, right].map(|operand| operand.get_type().name().to_owned());
+        ExecutionError::no_such_overload("_+_", names.to_vec())
+    };
+    if left.downcast_ref::<CelList<'_>>().is_some() && right.downcast_ref::<CelList<'_>>().is_none()
+    {
+        return Err(mixed());
+    }
+    let adder = left.as_adder().ok_or_else(mixed)?;
+    adder
+        .add(right.as_ref())
+        .map(|sum| CowVal::Owned(sum.into_owned()))
+}
+
+/// What a comprehension goes over: a list as it is; a map's keys in their order, as the interpreter would take them in
+/// any, and one call must have one answer.
+fn range<'b, 'v>(operands: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
+    let mut operands = operands.into_iter();
+    let (Some(range), None) = (operands.next(), operands.next()) else {
+        return Err(ExecutionError::missing_argument_or_target());
+    };
+    if range.downcast_ref::<CelList<'_>>().is_some() {
+        return Ok(range);
+    }
+    let Some(map) = range.downcast_ref::<CelMap<'v>>() else {
+        return Err(ExecutionError::no_such_overload(
+            "comprehension",
+            vec![range.get_type().name().to_owned()],
+        ));
+    };
+    let mut keys: Vec<CelMapKey<'v>> = map.inner().keys().cloned().collect();
+    keys.sort();
+    let keys: Vec<Box<dyn Val + 'v>> = keys.into_iter().map(|key| key_value(&key)).collect();
+    Ok(CowVal::owned(CelList::from(keys)))
+}
+
+fn key_value<'v>(key: &CelMapKey<'v>) -> Box<dyn Val + 'v> {
+    match key {
+        CelMapKey::Bool(key) => Box::new(*key),
+        CelMapKey::Int(key) => Box::new(*key),
+        CelMapKey::UInt(key) => Box::new(*key),
+        CelMapKey::String(key) => Box::new(key.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
