@@ -1,10 +1,25 @@
 //! The integration tests, one binary: the service as its users meet it.
 
+#![allow(unreachable_pub, reason = "the modules of one binary, which nothing else can reach")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
 mod acceptance;
 mod architecture;
 mod arguments;
+mod cli;
 mod durability;
 mod dynamic;
+mod examples;
 mod races;
+mod readme;
+mod redis_store;
+mod serve;
+mod store_contract;
 mod support;
 mod wire;

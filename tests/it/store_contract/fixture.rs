@@ -347,6 +347,7 @@ pub(super) fn approved(
             reason: "fine".to_owned(),
             edited_arguments,
         })),
+        flaw: None,
     };
     match suspension.resume(&reply, now).unwrap() {
         Resumed::Settled(state) => state,

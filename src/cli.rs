@@ -1,0 +1,202 @@
+//! The client commands of the binary: what a person or a script asks of a running server.
+//!
+//! Here is the list of commands and how each is carried out: flags to request (`cli/flags.rs`,
+//! `cli/request.rs`), the call (`cli/server.rs`), answer to text (`cli/view.rs`) or JSON (`cli/json.rs`). No
+//! decision is made here, and nothing is read from the environment.
+
+mod duration;
+mod error;
+mod flags;
+mod json;
+mod output;
+mod request;
+mod server;
+mod text;
+mod time;
+mod view;
+
+pub use error::{CliError, Refusal};
+pub use flags::{
+    AnswerFlags, ApproveCommand, CallFlags, CancelCommand, ClaimCommand, ClassifyCommand,
+    CompleteCommand, CompletionFlag, DecideCommand, DenyCommand, OriginFlag, PendingCommand,
+    ScopeFlags, ShowCommand, StatusFlag, SuspensionFlags,
+};
+
+use crate::pb;
+use output::Output;
+use server::Server;
+
+/// A command against a running server.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum ClientCommand {
+    /// Tell how risky a call is, and why; nothing is decided or stored
+    Classify(ClassifyCommand),
+    /// Decide one tool call: allow it, refuse it, or ask a person first
+    Decide(DecideCommand),
+    /// List what waits for an answer, the earliest deadline first
+    Pending(PendingCommand),
+    /// Show one suspension with all that is known about it
+    Show(ShowCommand),
+    /// Approve a call that waits: it may then run once
+    Approve(ApproveCommand),
+    /// Decline a call that waits: it does not run
+    Deny(DenyCommand),
+    /// Withdraw one suspension, or all of a run or a session
+    Cancel(CancelCommand),
+    /// Take an approved call for execution, once, and print the arguments to run
+    Claim(ClaimCommand),
+    /// Record how the execution of a claimed call ended
+    Complete(CompleteCommand),
+}
+
+/// How a command ended that got its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done; for `decide`, the call may run.
+    Success,
+    /// `decide`: a person must be asked, or has been; do not run the call now.
+    Suspended,
+    /// `decide`: the call is refused.
+    Denied,
+}
+
+impl Exit {
+    /// The exit code: 0, 3 or 4. Errors have 1 and 2, see [`CliError::code`].
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Suspended => 3,
+            Self::Denied => 4,
+        }
+    }
+}
+
+/// Carries out one command against the server at `server` (`host:port`, `http://host:port` or `unix:PATH`) and
+/// prints its answer to standard output: for people, or as proto3 JSON, one document a line.
+///
+/// # Errors
+/// When the flags make no request, the server cannot be reached or refuses, or the answer cannot be written. The
+/// error's text is one sentence for the terminal.
+pub async fn run(server: &str, command: ClientCommand, json: bool) -> Result<Exit, CliError> {
+    let mut server = Server::at(server)?;
+    let output = Output::new(json, server.flag());
+    match command {
+        ClientCommand::Classify(command) => {
+            let answer = server.classify(command.request()?).await?;
+            output.print("ClassifyResponse", &answer, |screen| {
+                view::classification(&answer, screen)
+            })?;
+        }
+        ClientCommand::Decide(command) => {
+            let answer = server.decide(command.request()?).await?;
+            output.print("DecideResponse", &answer, |screen| {
+                view::decision(&answer, command.dry_run, screen)
+            })?;
+            return Ok(exit_of(&answer));
+        }
+        ClientCommand::Pending(command) => pending(&mut server, &command, &output).await?,
+        ClientCommand::Show(command) => {
+            let answer = server.get_suspension(command.request()).await?;
+            output.print("Suspension", &answer, |screen| {
+                view::suspension(&answer, screen)
+            })?;
+        }
+        ClientCommand::Approve(command) => {
+            let answer = server.resume(command.request()).await?;
+            output.print("ResumeResponse", &answer, |screen| {
+                view::answered(&answer, screen)
+            })?;
+        }
+        ClientCommand::Deny(command) => {
+            let answer = server.resume(command.request()).await?;
+            output.print("ResumeResponse", &answer, |screen| {
+                view::answered(&answer, screen)
+            })?;
+        }
+        ClientCommand::Cancel(command) => {
+            let answer = server.cancel(command.request()).await?;
+            output.print("CancelResponse", &answer, |_| view::cancelled(&answer))?;
+        }
+        ClientCommand::Claim(command) => {
+            let answer = server.claim(command.request()).await?;
+            output.print("ClaimResponse", &answer, |screen| {
+                view::claimed(&answer, &command.attempt, screen)
+            })?;
+        }
+        ClientCommand::Complete(command) => {
+            let answer = server.complete(command.request()).await?;
+            output.print("Suspension", &answer, |screen| {
+                view::suspension(&answer, screen)
+            })?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// Only ALLOW is success: `assent decide … && run-the-tool` must not run what is refused or waits.
+fn exit_of(answer: &pb::DecideResponse) -> Exit {
+    match pb::Effect::try_from(answer.effect) {
+        Ok(pb::Effect::Allow) => Exit::Success,
+        Ok(pb::Effect::Suspend) => Exit::Suspended,
+        Ok(pb::Effect::Deny | pb::Effect::Unspecified) | Err(_) => Exit::Denied,
+    }
+}
+
+/// One page, or with `--all` every page: a table of them all, or a JSON document for each.
+async fn pending(
+    server: &mut Server,
+    command: &PendingCommand,
+    output: &Output,
+) -> Result<(), CliError> {
+    let mut listed = Vec::new();
+    let mut token = String::new();
+    loop {
+        let page = server
+            .list_suspensions(command.request(token.clone()))
+            .await?;
+        output.print_json("ListSuspensionsResponse", &page)?;
+        let pb::ListSuspensionsResponse {
+            suspensions,
+            next_page_token,
+        } = page;
+        if !output.json() {
+            listed.extend(suspensions);
+        }
+        // A server that hands out the token it was given would keep us here for ever.
+        let stuck = !next_page_token.is_empty() && next_page_token == token;
+        token = next_page_token;
+        if stuck || token.is_empty() || !command.all {
+            break;
+        }
+    }
+    output.print_text(|screen| view::listing(&listed, !token.is_empty(), screen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_allow_is_success() {
+        let exit = |effect: i32| {
+            exit_of(&pb::DecideResponse {
+                effect,
+                ..Default::default()
+            })
+        };
+        assert_eq!(
+            [0, 1, 2, 3, 9].map(exit),
+            [
+                Exit::Denied,
+                Exit::Success,
+                Exit::Denied,
+                Exit::Suspended,
+                Exit::Denied
+            ]
+        );
+        assert_eq!(
+            [Exit::Success, Exit::Suspended, Exit::Denied].map(Exit::code),
+            [0, 3, 4]
+        );
+    }
+}

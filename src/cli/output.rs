@@ -1,0 +1,94 @@
+//! Where answers go: standard output, for people or as JSON.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use prost::Message;
+use prost_types::Timestamp;
+
+use super::error::CliError;
+use super::{json, server};
+
+/// What the text for people depends on beside the answer itself.
+#[derive(Clone, Debug)]
+pub(super) struct Screen {
+    /// The columns of the terminal; none where the output is no terminal, and lines may be of any length.
+    pub(super) width: Option<usize>,
+    /// Now, for relative times.
+    pub(super) now: Timestamp,
+    /// The ` --server ADDRESS` that a next command needs, or nothing.
+    pub(super) server_flag: String,
+}
+
+/// Standard output in one of its two forms.
+#[derive(Clone, Debug)]
+pub(super) struct Output {
+    json: bool,
+    server_flag: String,
+}
+
+impl Output {
+    pub(super) fn new(json: bool, server_flag: String) -> Self {
+        Self { json, server_flag }
+    }
+
+    /// Whether answers are printed as JSON.
+    pub(super) fn json(&self) -> bool {
+        self.json
+    }
+
+    /// Prints an answer in whichever form is wanted; `name` is the message's name in `assent.v1`.
+    pub(super) fn print<M: Message>(
+        &self,
+        name: &str,
+        answer: &M,
+        text: impl FnOnce(&Screen) -> String,
+    ) -> Result<(), CliError> {
+        self.print_json(name, answer)?;
+        self.print_text(text)
+    }
+
+    /// Prints an answer as one line if JSON is wanted, else nothing.
+    pub(super) fn print_json<M: Message>(&self, name: &str, answer: &M) -> Result<(), CliError> {
+        if !self.json {
+            return Ok(());
+        }
+        let mut line = json::to_json(name, answer)?;
+        line.push('\n');
+        write(&line)
+    }
+
+    /// Prints text for people unless JSON is wanted.
+    pub(super) fn print_text(&self, text: impl FnOnce(&Screen) -> String) -> Result<(), CliError> {
+        if self.json {
+            return Ok(());
+        }
+        write(&text(&Screen {
+            width: terminal_width(),
+            // The answer may have been waited for: now is when it is printed.
+            now: server::now(),
+            server_flag: self.server_flag.clone(),
+        }))
+    }
+}
+
+fn terminal_width() -> Option<usize> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    // A terminal that does not tell its size is taken for the narrowest usual one.
+    let columns = terminal_size::terminal_size_of(&stdout).map_or(80, |(width, _)| width.0);
+    Some(usize::from(columns).max(40))
+}
+
+fn write(text: &str) -> Result<(), CliError> {
+    let mut stdout = io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        // `assent pending | head` has read what it wanted.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(CliError::Output),
+    }
+}

@@ -1,0 +1,324 @@
+//! Flags to requests, field by field.
+//!
+//! Nothing is checked here that the server checks: it is the one to say what is wrong with a request.
+
+use std::io::Read;
+
+use super::error::CliError;
+use super::flags::{
+    AnswerFlags, ApproveCommand, CallFlags, CancelCommand, ClaimCommand, ClassifyCommand,
+    CompleteCommand, CompletionFlag, DecideCommand, DenyCommand, OriginFlag, PendingCommand,
+    ScopeFlags, ShowCommand, StatusFlag, SuspensionFlags,
+};
+use crate::pb;
+
+impl ScopeFlags {
+    fn scope(&self) -> pb::Scope {
+        let Self {
+            tenant,
+            session,
+            run,
+            principal,
+            roles,
+            attributes,
+            agent_path,
+        } = self.clone();
+        let principal = pb::Principal {
+            id: principal,
+            roles,
+            attributes: attributes.into_iter().collect(),
+        };
+        pb::Scope {
+            tenant,
+            principal: Some(principal).filter(|principal| *principal != pb::Principal::default()),
+            session_id: session,
+            run_id: run,
+            parent_run_id: String::new(),
+            agent_path,
+        }
+    }
+}
+
+impl CallFlags {
+    fn call(&self) -> Result<pb::ToolCall, CliError> {
+        let arguments_json = self.arguments()?;
+        let Self {
+            tool,
+            args: _,
+            args_file: _,
+            destructive,
+            read_only,
+            write,
+            title,
+            labels,
+            mcp_server,
+            origin,
+            call_id,
+            step_id,
+            in_program,
+        } = self.clone();
+        let annotations = pb::Annotations {
+            read_only_hint: read_only.then_some(true),
+            destructive_hint: (destructive || write).then_some(destructive),
+            idempotent_hint: None,
+            open_world_hint: None,
+            title,
+            labels,
+        };
+        Ok(pb::ToolCall {
+            call_id,
+            step_id,
+            tool,
+            server: mcp_server,
+            origin: origin
+                .map_or(pb::Origin::Unspecified, OriginFlag::wire)
+                .into(),
+            annotations: Some(annotations).filter(|claims| *claims != pb::Annotations::default()),
+            arguments_json,
+            in_program,
+            parent_call_id: String::new(),
+            target: None,
+        })
+    }
+
+    fn arguments(&self) -> Result<String, CliError> {
+        let Some(path) = &self.args_file else {
+            return Ok(self.args.clone());
+        };
+        let read = if path.as_os_str() == "-" {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map(|_| text)
+        } else {
+            std::fs::read_to_string(path)
+        };
+        read.map_err(|source| CliError::ArgumentsFile {
+            path: path.clone(),
+            source,
+        })
+    }
+}
+
+impl OriginFlag {
+    fn wire(self) -> pb::Origin {
+        match self {
+            Self::Code => pb::Origin::Code,
+            Self::Http => pb::Origin::Http,
+            Self::Mcp => pb::Origin::Mcp,
+            Self::A2a => pb::Origin::A2a,
+            Self::Workflow => pb::Origin::Workflow,
+        }
+    }
+}
+
+impl StatusFlag {
+    fn wire(self) -> pb::SuspensionStatus {
+        match self {
+            Self::Pending => pb::SuspensionStatus::Pending,
+            Self::Approved => pb::SuspensionStatus::Approved,
+            Self::Denied => pb::SuspensionStatus::Denied,
+            Self::Answered => pb::SuspensionStatus::Answered,
+            Self::Expired => pb::SuspensionStatus::Expired,
+            Self::Cancelled => pb::SuspensionStatus::Cancelled,
+        }
+    }
+}
+
+impl CompletionFlag {
+    fn wire(self) -> pb::Completion {
+        match self {
+            Self::Success => pb::Completion::Success,
+            Self::Failure => pb::Completion::Failure,
+            Self::Unknown => pb::Completion::Unknown,
+        }
+    }
+}
+
+impl SuspensionFlags {
+    /// The scope of a request about it, of which only the tenant is compared.
+    fn scope(&self) -> Option<pb::Scope> {
+        Some(pb::Scope {
+            tenant: self.tenant.clone(),
+            ..Default::default()
+        })
+    }
+}
+
+impl ClassifyCommand {
+    pub(super) fn request(&self) -> Result<pb::ClassifyRequest, CliError> {
+        let Self { call } = self;
+        Ok(pb::ClassifyRequest {
+            call: Some(call.call()?),
+        })
+    }
+}
+
+impl DecideCommand {
+    pub(super) fn request(&self) -> Result<pb::DecideRequest, CliError> {
+        let Self {
+            call,
+            scope,
+            expires_in,
+            resumed,
+            dry_run,
+        } = self;
+        Ok(pb::DecideRequest {
+            scope: Some(scope.scope()),
+            action: Some(pb::decide_request::Action::Call(call.call()?)),
+            expires_in: *expires_in,
+            resumed: *resumed,
+            dry_run: *dry_run,
+        })
+    }
+}
+
+impl PendingCommand {
+    pub(super) fn request(&self, page_token: String) -> pb::ListSuspensionsRequest {
+        let Self {
+            tenant,
+            session,
+            run,
+            statuses,
+            page_size,
+            all: _,
+        } = self.clone();
+        pb::ListSuspensionsRequest {
+            tenant,
+            session_id: session,
+            run_id: run,
+            kinds: Vec::new(),
+            statuses: statuses
+                .into_iter()
+                .map(|status| status.wire().into())
+                .collect(),
+            executions: Vec::new(),
+            page_size,
+            page_token,
+        }
+    }
+}
+
+impl ShowCommand {
+    pub(super) fn request(&self) -> pb::GetSuspensionRequest {
+        let Self { suspension, wait } = self;
+        pb::GetSuspensionRequest {
+            suspension_id: suspension.id.clone(),
+            scope: suspension.scope(),
+            wait: *wait,
+        }
+    }
+}
+
+impl AnswerFlags {
+    fn request(&self, answer: impl FnOnce(String) -> pb::Approval) -> pb::ResumeRequest {
+        let Self {
+            suspension,
+            by,
+            roles,
+            reason,
+            digest,
+        } = self.clone();
+        pb::ResumeRequest {
+            scope: suspension.scope(),
+            suspension_id: suspension.id,
+            by,
+            by_roles: roles,
+            arguments_digest: digest,
+            answer: Some(pb::resume_request::Answer::Approval(answer(reason))),
+        }
+    }
+}
+
+impl ApproveCommand {
+    pub(super) fn request(&self) -> pb::ResumeRequest {
+        let Self { answer, edit_args } = self;
+        answer.request(|reason| pb::Approval {
+            approved: Some(true),
+            reason,
+            grant_scope: pb::GrantScope::Unspecified.into(),
+            edited_arguments_json: edit_args.clone(),
+        })
+    }
+}
+
+impl DenyCommand {
+    pub(super) fn request(&self) -> pb::ResumeRequest {
+        let Self { answer } = self;
+        answer.request(|reason| pb::Approval {
+            approved: Some(false),
+            reason,
+            grant_scope: pb::GrantScope::Unspecified.into(),
+            edited_arguments_json: String::new(),
+        })
+    }
+}
+
+impl CancelCommand {
+    pub(super) fn request(&self) -> pb::CancelRequest {
+        use pb::cancel_request::Target;
+        let Self {
+            id,
+            run,
+            session,
+            tenant,
+            by,
+            reason,
+        } = self.clone();
+        // clap lets an id come alone, and a session beside a run: it then narrows the run.
+        let (target, session_id) = match (id, run, session) {
+            (Some(id), _, _) => (Some(Target::SuspensionId(id)), String::new()),
+            (None, Some(run), session) => (Some(Target::RunId(run)), session.unwrap_or_default()),
+            (None, None, session) => (session.map(Target::SessionId), String::new()),
+        };
+        pb::CancelRequest {
+            scope: Some(pb::Scope {
+                tenant,
+                session_id,
+                ..Default::default()
+            }),
+            by,
+            reason,
+            target,
+        }
+    }
+}
+
+impl ClaimCommand {
+    pub(super) fn request(&self) -> pb::ClaimRequest {
+        let Self {
+            suspension,
+            attempt,
+            digest,
+            force,
+            by,
+        } = self.clone();
+        pb::ClaimRequest {
+            scope: suspension.scope(),
+            suspension_id: suspension.id,
+            attempt_id: attempt,
+            arguments_digest: digest,
+            force,
+            by: by.unwrap_or_default(),
+        }
+    }
+}
+
+impl CompleteCommand {
+    pub(super) fn request(&self) -> pb::CompleteRequest {
+        let Self {
+            suspension,
+            attempt,
+            outcome,
+            detail,
+        } = self.clone();
+        pb::CompleteRequest {
+            scope: suspension.scope(),
+            suspension_id: suspension.id,
+            attempt_id: attempt,
+            outcome: outcome.wire().into(),
+            detail,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! The server itself: [`run`] serves on a listener until it is told to stop, and then ends in good order.
+//!
+//! What it is made of comes in as parameters: listener, store, policy and shutdown. No flag, no file and no signal
+//! is read here.
+
+mod background;
+mod health;
+
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwap;
+use futures_util::{Stream, stream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+use tonic::transport::server::Router;
+
+use crate::domain::Timestamp;
+use crate::engine::{Engine, sweeper};
+use crate::grpc;
+use crate::listener::Listener;
+use crate::pb;
+use crate::pb::decision_service_server::DecisionServiceServer;
+use crate::policy::Policy;
+use crate::store::SuspensionStore;
+use crate::watch::Waiters;
+
+use self::background::Background;
+use self::health::ServerHealth;
+
+/// The largest message that is read: the 3 MiB of arguments that a batch may have and a whole suspension of 2 MiB
+/// both fit (S9), with what stands around them.
+const MAX_MESSAGE_BYTES: usize = 6 * 1024 * 1024;
+
+/// How many calls one connection may have under way. Waits count, and a runtime may wait for many people over one
+/// connection: with too few, its answers would queue behind its waits.
+const MAX_STREAMS: u32 = 10_000;
+
+/// How often a quiet connection is asked whether its client is still there, so that the waits of dead ones end.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// How long it may take to say so.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Past the longest wait (S9): what takes longer is stuck.
+const CALL_TIMEOUT: Duration = Duration::from_secs(6 * 60);
+
+/// How long to accept nothing after accepting failed, as it does when there are no more file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often the store is asked whether it answers.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// How long it may take to say so.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What a server is made of.
+pub struct Parts {
+    /// Where suspensions rest.
+    pub store: Arc<dyn SuspensionStore>,
+    /// What decides; whoever holds the other end may swap it.
+    pub policy: Arc<ArcSwap<Policy>>,
+    /// How long calls under way may take to end when the server stops.
+    pub drain_timeout: Duration,
+}
+
+/// Why a server ended that was not told to.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The descriptors of the services cannot be read.
+    #[error("the services cannot be described: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// Connections cannot be served.
+    #[error("connections cannot be served: {0}")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// Serves until `shutdown` is ready, then drains: health says NOT_SERVING, waits end with what is, no connection is
+/// accepted any more, and calls under way may end within the drain timeout.
+///
+/// # Errors
+/// When it cannot serve. That calls were cut by the drain timeout is logged and no error.
+pub async fn run(listener: Listener, parts: Parts, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
+    let Parts { store, policy, drain_timeout } = parts;
+    let waiters = Waiters::default();
+    let engine = Arc::new(Engine::new(Arc::clone(&store), policy, waiters.clone(), now));
+    let health = ServerHealth::new().await;
+    let router = routes(&engine, &health)?;
+
+    let mut background = Background::default();
+    background.keep("the sweeper", {
+        let engine = Arc::clone(&engine);
+        move || sweeper::run(Arc::clone(&engine))
+    });
+    background.keep("the wake-ups", {
+        let (store, waiters) = (Arc::clone(&store), waiters.clone());
+        move || waiters.clone().listen(store.changes())
+    });
+    background.keep("the check of the store", {
+        let (store, health) = (Arc::clone(&store), health.clone());
+        move || check_store(Arc::clone(&store), health.clone())
+    });
+
+    let (stop_accepting, accepting_stops) = oneshot::channel::<()>();
+    let accepting_stops = async {
+        // Dropped or sent, it is over.
+        let _ = accepting_stops.await;
+    };
+    let mut socket_file = None;
+    let mut serving: Pin<Box<dyn Future<Output = _> + Send>> = match listener {
+        Listener::Tcp(tcp) => Box::pin(router.serve_with_incoming_shutdown(accept_tcp(tcp), accepting_stops)),
+        Listener::Unix(unix, file) => {
+            socket_file = Some(file);
+            Box::pin(router.serve_with_incoming_shutdown(accept_unix(unix), accepting_stops))
+        }
+    };
+    tokio::select! {
+        ended = &mut serving => return Ok(ended?),
+        () = shutdown => {}
+    }
+
+    tracing::info!(timeout = ?drain_timeout, "stopping: calls under way may end");
+    health.drain().await;
+    waiters.close();
+    // While the listener still is there: the next process must not find, and lose, a file without one.
+    drop(socket_file);
+    let _ = stop_accepting.send(());
+    match timeout(drain_timeout, serving).await {
+        Ok(ended) => ended?,
+        Err(_) => tracing::warn!("the drain timeout is over: connections that still had calls under way are cut"),
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The services, and how they are served.
+fn routes(engine: &Arc<Engine>, health: &ServerHealth) -> Result<Router, ServeError> {
+    let decisions = DecisionServiceServer::new(grpc::Service::new(Arc::clone(engine)))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let router = tonic::transport::Server::builder()
+        .max_concurrent_streams(MAX_STREAMS)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .timeout(CALL_TIMEOUT)
+        .add_service(decisions)
+        .add_service(health.service())
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?);
+    Ok(router)
+}
+
+/// Describes what is served here, and no more: the policy port is in our descriptors too, and is served by others.
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    use tonic_reflection::pb::{v1, v1alpha};
+    tonic_reflection::server::Builder::configure()
+        .include_reflection_service(false)
+        .register_encoded_file_descriptor_set(pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(v1::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(v1alpha::FILE_DESCRIPTOR_SET)
+        .with_service_name(pb::decision_service_server::SERVICE_NAME)
+        .with_service_name(tonic_health::pb::health_server::SERVICE_NAME)
+        .with_service_name(v1::server_reflection_server::SERVICE_NAME)
+        .with_service_name(v1alpha::server_reflection_server::SERVICE_NAME)
+}
+
+fn accept_tcp(listener: TcpListener) -> impl Stream<Item = io::Result<TcpStream>> {
+    stream::unfold(listener, |listener| async {
+        loop {
+            match listener.accept().await {
+                Ok((connection, _)) => {
+                    if let Err(error) = connection.set_nodelay(true) {
+                        tracing::debug!(%error, "a connection stays slow");
+                    }
+                    return Some((Ok(connection), listener));
+                }
+                Err(error) => pause_after(&error).await,
+            }
+        }
+    })
+}
+
+fn accept_unix(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>> {
+    stream::unfold(listener, |listener| async {
+        loop {
+            match listener.accept().await {
+                Ok((connection, _)) => return Some((Ok(connection), listener)),
+                Err(error) => pause_after(&error).await,
+            }
+        }
+    })
+}
+
+/// A client that went away while it waited is no reason to pause; anything else may well happen again at once.
+async fn pause_after(error: &io::Error) {
+    if !matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) {
+        tracing::warn!(%error, "a connection cannot be accepted");
+        sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+/// Follows for ever whether the store answers.
+async fn check_store(store: Arc<dyn SuspensionStore>, health: ServerHealth) {
+    let mut answered = true;
+    loop {
+        let why = match timeout(CHECK_TIMEOUT, store.check()).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("no answer within {CHECK_TIMEOUT:?}")),
+        };
+        match &why {
+            None if !answered => tracing::info!("the store answers again"),
+            Some(why) if answered => tracing::warn!(error = %why, "the store does not answer"),
+            None | Some(_) => {}
+        }
+        answered = why.is_none();
+        health.store_answers(answered).await;
+        sleep(CHECK_INTERVAL).await;
+    }
+}
+
+/// The time that conditions read as `now`. Deadlines are judged by the store's.
+fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    let millis = since_epoch.map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX));
+    Timestamp::from_millis(millis)
+}

@@ -1,0 +1,579 @@
+//! The client commands: the real binary against a real server, as a person at a shell uses them.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::server::{Ended, Process};
+
+const REFUND: &[&str] = &[
+    "--tool",
+    "client.issue_refund",
+    "--args",
+    "{\"cents\":420000}",
+    "--destructive",
+];
+
+/// A command against this server, run to its end.
+async fn assent(server: &Process, arguments: &[&str]) -> Ended {
+    let server = ["--server", server.address()];
+    Process::run(&[arguments, &server].concat(), &[]).await
+}
+
+/// The same with `--json`, and what it printed.
+async fn assent_json(server: &Process, arguments: &[&str]) -> (Option<i32>, Value) {
+    let ended = assent(server, &[arguments, &["--json"]].concat()).await;
+    assert_eq!(ended.stdout.lines().count(), 1, "{ended:?}");
+    (ended.code(), serde_json::from_str(&ended.stdout).unwrap())
+}
+
+/// Opens a suspension for the refund and gives its id.
+async fn suspended(server: &Process, more: &[&str]) -> String {
+    let (code, answer) = assent_json(server, &[&["decide"], REFUND, more].concat()).await;
+    assert_eq!(code, Some(3), "{answer}");
+    answer["suspension"]["id"].as_str().unwrap().to_owned()
+}
+
+/// The words of an error, and the exit code.
+fn failed(ended: &Ended) -> (Option<i32>, &str) {
+    assert_eq!(ended.stdout, "");
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    (ended.code(), ended.stderr.trim_end())
+}
+
+/// The value that stands beside a label.
+fn value<'a>(ended: &'a Ended, label: &str) -> &'a str {
+    let line = ended
+        .stdout
+        .lines()
+        .find(|line| line.starts_with(&format!("{label} ")));
+    line.unwrap_or_else(|| panic!("no `{label}` in {}", ended.stdout))[label.len()..].trim()
+}
+
+#[tokio::test]
+async fn the_whole_loop_can_be_tried_from_a_shell() {
+    let server = Process::start(&[]);
+    let flag = format!(" --server {}", server.address());
+
+    let decided = assent(
+        &server,
+        &[&["decide"], REFUND, &["--principal", "user-7"]].concat(),
+    )
+    .await;
+    assert_eq!((decided.code(), decided.stderr.as_str()), (Some(3), ""));
+    assert_eq!(value(&decided, "decision"), "SUSPEND: do not run it now");
+    assert_eq!(value(&decided, "class"), "destructive");
+    assert_eq!(value(&decided, "selected by"), "@destructive");
+    let id = value(&decided, "suspension").to_owned();
+    assert_eq!(
+        value(&decided, "next"),
+        format!("assent approve {id} --by YOU{flag}")
+    );
+
+    let pending = assent(&server, &["pending"]).await;
+    let lines: Vec<_> = pending.stdout.lines().collect();
+    assert_eq!(
+        (pending.code(), lines.len()),
+        (Some(0), 2),
+        "{}",
+        pending.stdout
+    );
+    for part in [
+        &id,
+        "client.issue_refund",
+        "user-7",
+        "in 23h 59m",
+        "destructive",
+    ] {
+        assert!(lines[1].contains(part), "{part} in {}", lines[1]);
+    }
+
+    let shown = assent(&server, &["show", &id]).await;
+    assert_eq!(value(&shown, "status"), "pending, deadline in 23h 59m");
+    assert!(
+        shown.stdout.contains("\"cents\": 420000\n"),
+        "{}",
+        shown.stdout
+    );
+
+    let approved = assent(&server, &["approve", &id, "--by", "manager-7"]).await;
+    assert_eq!(
+        (approved.code(), value(&approved, "answer")),
+        (Some(0), "accepted")
+    );
+    assert_eq!(
+        value(&approved, "next"),
+        format!("assent claim {id} --attempt NEW_ID{flag}")
+    );
+
+    let claimed = assent(&server, &["claim", &id, "--attempt", "a-1"]).await;
+    assert_eq!(claimed.code(), Some(0), "{}", claimed.stderr);
+    assert!(
+        claimed.stdout.contains("\"cents\": 420000\n"),
+        "{}",
+        claimed.stdout
+    );
+    assert_eq!(
+        value(&claimed, "next"),
+        format!("assent complete {id} --attempt a-1 --outcome success{flag}")
+    );
+
+    let completed = assent(
+        &server,
+        &["complete", &id, "--attempt", "a-1", "--outcome", "success"],
+    )
+    .await;
+    assert_eq!(completed.code(), Some(0), "{}", completed.stderr);
+    assert_eq!(value(&completed, "status"), "approved, executed");
+    assert_eq!(value(&completed, "ended by"), "manager-7");
+
+    let again = assent(&server, &["claim", &id, "--attempt", "a-2"]).await;
+    assert_eq!(
+        failed(&again),
+        (
+            Some(1),
+            "error: the approval was already claimed by attempt `a-1`; for another question, `assent decide` \
+             with a new `--call-id` (FAILED_PRECONDITION / ALREADY_CLAIMED)"
+        )
+    );
+    assert_eq!(
+        assent(&server, &["pending"]).await.stdout,
+        "nothing to list\n"
+    );
+}
+
+#[tokio::test]
+async fn the_exit_code_of_decide_is_its_effect() {
+    let server = Process::start(&[]);
+    let decide = async |flags: &[&str]| {
+        let ended = assent(
+            &server,
+            &[&["decide", "--tool", "client.t"], flags].concat(),
+        )
+        .await;
+        (ended.code(), value(&ended, "decision").to_owned())
+    };
+    assert_eq!(
+        decide(&["--read-only"]).await,
+        (Some(0), "ALLOW: run it now".to_owned())
+    );
+    assert_eq!(
+        decide(&["--write"]).await,
+        (Some(3), "SUSPEND: do not run it now".to_owned())
+    );
+    assert_eq!(
+        decide(&["--write", "--in-program"]).await,
+        (Some(4), "DENY: do not run it".to_owned())
+    );
+    // Wrong input is neither.
+    let wrong = assent(&server, &["decide", "--tool", "t", "--args", "[]"]).await;
+    assert_eq!(wrong.code(), Some(1));
+    assert!(
+        wrong.stderr.contains("`call.arguments_json`"),
+        "{}",
+        wrong.stderr
+    );
+    assert!(
+        wrong
+            .stderr
+            .ends_with("(INVALID_ARGUMENT / INVALID_REQUEST)\n"),
+        "{}",
+        wrong.stderr
+    );
+    let dry = assent(&server, &["decide", "--tool", "dry", "--dry-run"]).await;
+    assert_eq!(dry.code(), Some(3));
+    assert!(!assent(&server, &["pending"]).await.stdout.contains("dry"));
+}
+
+#[tokio::test]
+async fn a_denial_has_a_reason_that_the_next_approver_reads() {
+    let server = Process::start(&[]);
+    let id = suspended(&server, &["--run", "r-1", "--call-id", "c-1"]).await;
+
+    let denied = assent(
+        &server,
+        &["deny", &id, "--by", "boss", "--reason", "over the limit"],
+    )
+    .await;
+    assert_eq!(
+        (denied.code(), value(&denied, "status")),
+        (Some(0), "denied")
+    );
+    let repeated = assent(
+        &server,
+        &["deny", &id, "--by", "boss", "--reason", "over the limit"],
+    )
+    .await;
+    assert_eq!(
+        value(&repeated, "answer"),
+        "recorded before: nothing was changed"
+    );
+
+    let late = assent(&server, &["approve", &id, "--by", "other"]).await;
+    let (code, words) = failed(&late);
+    assert_eq!(code, Some(1));
+    assert!(
+        words.starts_with("error: nothing was changed: it is denied already, by boss at 20"),
+        "{words}"
+    );
+    assert!(
+        words.ends_with(
+            "ago), reason: `over the limit`; `assent show ID` has the rest (FAILED_PRECONDITION / ALREADY_RESOLVED)"
+        ) || words.contains("(now), reason: `over the limit`;"),
+        "{words}"
+    );
+
+    let shown = assent(&server, &["show", &id]).await;
+    assert_eq!(value(&shown, "saying"), "over the limit");
+    let claim = assent(&server, &["claim", &id, "--attempt", "a"]).await;
+    assert!(
+        claim
+            .stderr
+            .ends_with("(FAILED_PRECONDITION / NOT_APPROVED)\n"),
+        "{}",
+        claim.stderr
+    );
+
+    let resumed = ["--run", "r-1", "--call-id", "c-1", "--resumed"];
+    let (code, answer) = assent_json(&server, &[&["decide"], REFUND, &resumed].concat()).await;
+    assert_eq!((code, &answer["kind"]), (Some(4), &json!("denied")));
+    assert!(
+        answer["messageForModel"]
+            .as_str()
+            .unwrap()
+            .contains("over the limit"),
+        "{answer}"
+    );
+}
+
+#[tokio::test]
+async fn json_is_proto3_json_one_document_a_line() {
+    let server = Process::start(&[]);
+    let id = suspended(&server, &["--session", "s", "--call-id", "c"]).await;
+
+    let (code, shown) = assent_json(&server, &["show", &id]).await;
+    assert_eq!(code, Some(0));
+    assert_eq!(shown["kind"], "SUSPENSION_KIND_APPROVAL");
+    assert_eq!(shown["status"], "SUSPENSION_STATUS_PENDING");
+    assert_eq!(shown["call"]["argumentsJson"], "{\"cents\":420000}");
+    assert_eq!(shown["scope"], json!({ "sessionId": "s" }));
+    assert!(shown["expireTime"].as_str().unwrap().ends_with('Z'));
+    assert!(
+        shown["version"].is_string(),
+        "64 bits are a string in proto3 JSON"
+    );
+    assert!(shown.get("resolution").is_none());
+
+    let (_, class) = assent_json(&server, &["classify", "--tool", "t", "--read-only"]).await;
+    assert_eq!(class["riskClass"], "RISK_CLASS_READ_ONLY");
+    assert!(class.get("approvalRequired").is_none(), "false is left out");
+
+    suspended(&server, &["--session", "s", "--call-id", "d"]).await;
+    let pages = assent(&server, &["pending", "--all", "--page-size", "1", "--json"]).await;
+    let ids: Vec<Value> = pages
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .flat_map(|page| page["suspensions"].as_array().cloned().unwrap_or_default())
+        .map(|suspension| suspension["id"].clone())
+        .collect();
+    assert_eq!(ids.len(), 2, "{}", pages.stdout);
+    let first = assent(&server, &["pending", "--page-size", "1"]).await;
+    assert!(
+        first
+            .stdout
+            .ends_with("there are more: `--all` lists them all\n"),
+        "{}",
+        first.stdout
+    );
+
+    let approve = [
+        "approve",
+        id.as_str(),
+        "--by",
+        "boss",
+        "--edit-args",
+        "{\"cents\":1}",
+    ];
+    let (_, approved) = assent_json(&server, &approve).await;
+    assert_eq!(approved["outcome"], "RESUME_OUTCOME_ACCEPTED");
+    let (_, claimed) = assent_json(&server, &["claim", &id, "--attempt", "a"]).await;
+    assert_eq!(claimed["argumentsJson"], "{\"cents\":1}");
+    let complete = [
+        "complete",
+        id.as_str(),
+        "--attempt",
+        "a",
+        "--outcome",
+        "failure",
+        "--detail",
+        "no route",
+    ];
+    let (_, completed) = assent_json(&server, &complete).await;
+    assert_eq!(completed["claims"][0]["outcome"], "COMPLETION_FAILURE");
+}
+
+#[tokio::test]
+async fn what_is_withdrawn_is_counted() {
+    let server = Process::start(&[]);
+    let one = suspended(&server, &[]).await;
+    let ended = assent(
+        &server,
+        &["cancel", &one, "--by", "ops", "--reason", "a mistake"],
+    )
+    .await;
+    assert_eq!(
+        (ended.code(), ended.stdout),
+        (
+            Some(0),
+            format!("1 pending cancelled, 0 approved and unclaimed voided\n  {one}\n")
+        )
+    );
+    let again = assent(&server, &["cancel", &one, "--by", "ops"]).await;
+    assert_eq!(
+        (again.code(), again.stdout.as_str()),
+        (Some(0), "nothing was open: nothing was withdrawn\n")
+    );
+
+    let of_run = suspended(&server, &["--session", "s", "--run", "r", "--call-id", "c"]).await;
+    let ended = assent(
+        &server,
+        &["cancel", "--run", "r", "--session", "s", "--by", "ops"],
+    )
+    .await;
+    assert_eq!(
+        ended.stdout,
+        format!("1 pending cancelled, 0 approved and unclaimed voided\n  {of_run}\n")
+    );
+    let listed = assent(&server, &["pending", "--status", "cancelled"]).await;
+    assert_eq!(listed.stdout.lines().count(), 3, "{}", listed.stdout);
+    let refused = assent(&server, &["approve", &one, "--by", "boss"]).await;
+    assert_eq!(
+        failed(&refused),
+        (
+            Some(1),
+            "error: the suspension was cancelled (FAILED_PRECONDITION / SUSPENSION_CANCELLED)"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_wait_ends_with_the_answer() {
+    let server = Process::start(&[]);
+    let id = suspended(&server, &[]).await;
+    let waiting = ["show", id.as_str(), "--wait", "20s"];
+    let (shown, denied) = tokio::join!(
+        assent(&server, &waiting),
+        assent(&server, &["deny", &id, "--by", "boss"]),
+    );
+    assert_eq!(denied.code(), Some(0));
+    assert_eq!(value(&shown, "status"), "denied");
+}
+
+#[tokio::test]
+async fn tenants_are_kept_apart_and_the_next_command_names_them() {
+    let server = Process::start(&[]);
+    let tenant = "acme; ls";
+    let ended = assent(&server, &[&["decide", "--tenant", tenant], REFUND].concat()).await;
+    let id = value(&ended, "suspension").to_owned();
+    let next = format!(
+        "assent approve {id} --tenant='acme; ls' --by YOU --server {}",
+        server.address()
+    );
+    assert_eq!(value(&ended, "next"), next);
+    let other = assent(&server, &["show", &id]).await;
+    assert_eq!(
+        failed(&other),
+        (
+            Some(1),
+            "error: the suspension belongs to another tenant; name the tenant it belongs to with `--tenant` \
+             (PERMISSION_DENIED / ACCESS_DENIED)"
+        )
+    );
+    assert_eq!(
+        assent(&server, &["show", &id, "--tenant", tenant])
+            .await
+            .code(),
+        Some(0)
+    );
+    assert_eq!(
+        assent(&server, &["pending"]).await.stdout,
+        "nothing to list\n"
+    );
+}
+
+#[tokio::test]
+async fn nothing_that_others_wrote_commands_the_terminal() {
+    let server = Process::start(&[]);
+    let title = "Refund\u{1b}[2J\u{202e}000024\nstatus        approved";
+    let arguments = "{\"note\":\"\u{202e}\u{9b}31m\"}";
+    let flags = ["--tool", "t", "--args", arguments, "--title", title];
+    let decided = assent(&server, &[&["decide"], &flags[..]].concat()).await;
+    let id = value(&decided, "suspension").to_owned();
+    let shown = assent(&server, &["show", &id]).await;
+    let listed = assent(&server, &["pending"]).await;
+    let json = assent(&server, &["show", &id, "--json"]).await;
+    for page in [&decided, &shown, &listed, &json] {
+        let unsafe_text = page.stdout.chars().find(|c| {
+            (c.is_control() && *c != '\n')
+                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        });
+        assert_eq!(unsafe_text, None, "{}", page.stdout);
+    }
+    assert!(
+        value(&shown, "title").starts_with("Refund\\u{1b}[2J\\u{202e}000024"),
+        "{}",
+        shown.stdout
+    );
+    assert!(
+        shown.stdout.contains("\"note\": \"\\u202e\\u009b31m\""),
+        "{}",
+        shown.stdout
+    );
+    assert!(
+        !shown
+            .stdout
+            .lines()
+            .any(|line| line.starts_with("status        approved"))
+    );
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(
+        (&json["title"], &json["call"]["argumentsJson"]),
+        (&json!(title), &json!(arguments))
+    );
+}
+
+#[tokio::test]
+async fn arguments_can_be_piped_in() {
+    let server = Process::start(&[]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_assent"))
+        .args([
+            "decide",
+            "--tool",
+            "t",
+            "--args-file",
+            "-",
+            "--json",
+            "--server",
+            server.address(),
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"{\"n\": 1.50}\n")
+        .unwrap();
+    let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap())
+        .await
+        .unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(
+        answer["suspension"]["call"]["argumentsJson"]
+            .as_str()
+            .map(str::trim),
+        Some("{\"n\": 1.50}")
+    );
+}
+
+#[tokio::test]
+async fn a_socket_is_an_address_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = format!("unix:{}", directory.path().join("assent.sock").display());
+    let server = Process::start(&["--listen", &socket]);
+    let ended = Process::run(&["pending", "--server", &socket], &[]).await;
+    assert_eq!(
+        (ended.code(), ended.stdout.as_str()),
+        (Some(0), "nothing to list\n"),
+        "{}",
+        ended.stderr
+    );
+    let ended = Process::run(&["pending"], &[("ASSENT_SERVER", server.address())]).await;
+    assert_eq!(
+        (ended.code(), ended.stdout.as_str()),
+        (Some(0), "nothing to list\n"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_said_to_be_missing() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let ended = Process::run(&["pending", "--server", &free], &[]).await;
+    let (code, words) = failed(&ended);
+    assert_eq!(code, Some(1));
+    let expected = format!(
+        "error: no Assent server answers at {free}: start one with `assent serve`, or say where with `--server` ("
+    );
+    assert!(words.starts_with(&expected), "{words}");
+
+    for address in ["nowhere", "ftp://h:1", "https://h:1", "unix:"] {
+        let ended = Process::run(&["pending", "--server", address], &[]).await;
+        let (code, words) = failed(&ended);
+        assert_eq!(code, Some(2), "{words}");
+        assert!(
+            words.starts_with(&format!("error: `{address}` ")),
+            "{words}"
+        );
+    }
+    let ended = Process::run(
+        &["decide", "--tool", "t", "--args-file", "missing.json"],
+        &[],
+    )
+    .await;
+    let (code, words) = failed(&ended);
+    assert_eq!(code, Some(2));
+    assert!(
+        words.starts_with("error: cannot read the arguments from `missing.json`: "),
+        "{words}"
+    );
+}
+
+#[tokio::test]
+async fn something_else_that_listens_is_no_assent_server() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let talks = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n");
+    });
+    let ended = Process::run(&["pending", "--server", &address], &[]).await;
+    talks.join().unwrap();
+    let (code, words) = failed(&ended);
+    assert_eq!(code, Some(1));
+    assert!(
+        words.contains(" Assent server ") && words.contains(&address),
+        "{words}"
+    );
+}
+
+#[tokio::test]
+async fn an_id_that_is_unknown_or_no_id_is_told_so() {
+    let server = Process::start(&[]);
+    let unknown = assent(&server, &["show", "6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07"]).await;
+    assert_eq!(
+        failed(&unknown),
+        (
+            Some(1),
+            "error: no suspension has the id `6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07`; `assent pending` lists the \
+             open ones (NOT_FOUND / SUSPENSION_NOT_FOUND)"
+        )
+    );
+    let usage = assent(
+        &server,
+        &["approve", "6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07"],
+    )
+    .await;
+    assert_eq!(usage.code(), Some(2));
+    assert!(usage.stderr.contains("--by"), "{}", usage.stderr);
+}
