@@ -4,6 +4,7 @@
 //! `cli/request.rs`), the call (`cli/server.rs`), answer to text (`cli/view.rs`) or JSON (`cli/json.rs`). No
 //! decision is made here, and nothing is read from the environment.
 
+mod choice;
 mod duration;
 mod error;
 mod flags;
@@ -15,11 +16,12 @@ mod text;
 mod time;
 mod view;
 
+pub use choice::{CompletionFlag, OriginFlag, StatusFlag};
 pub use error::{CliError, Refusal};
 pub use flags::{
     AnswerFlags, ApproveCommand, CallFlags, CancelCommand, ClaimCommand, ClassifyCommand,
-    CompleteCommand, CompletionFlag, DecideCommand, DenyCommand, OriginFlag, PendingCommand,
-    ScopeFlags, ShowCommand, StatusFlag, SuspensionFlags,
+    CompleteCommand, DecideCommand, DenyCommand, PendingCommand, ScopeFlags, ShowCommand,
+    SuspensionFlags,
 };
 
 use crate::pb;

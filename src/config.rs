@@ -66,7 +66,9 @@ pub enum StoreSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// No address that one can listen on.
-    #[error("cannot listen on `{0}`: write IP:PORT, as in `--listen 127.0.0.1:50051`, or `unix:PATH`")]
+    #[error(
+        "cannot listen on `{0}`: write IP:PORT, as in `--listen 127.0.0.1:50051`, or `unix:PATH`"
+    )]
     Listen(String),
     /// Others could reach the listener, and nobody would ask who they are.
     #[error(
@@ -83,13 +85,17 @@ pub enum ConfigError {
     )]
     StoreNotYet(&'static str),
     /// An SQLite store that is no file.
-    #[error("suspensions must outlive the process, so `sqlite:` needs the path of a file, as in `sqlite:assent.db`")]
+    #[error(
+        "suspensions must outlive the process, so `sqlite:` needs the path of a file, as in `sqlite:assent.db`"
+    )]
     NoFile,
     /// `sqlite://name` would mean a file in the root directory.
     #[error("write `sqlite:PATH`, without slashes before a relative path")]
     SqliteUrl,
     /// There is no directory to put the default store in.
-    #[error("there is no home directory to keep suspensions in (HOME is not set): say where with `--store sqlite:PATH`")]
+    #[error(
+        "there is no home directory to keep suspensions in (HOME is not set): say where with `--store sqlite:PATH`"
+    )]
     NoHome,
     /// The working directory is gone.
     #[error("the path `{path}` has no place: {error}")]
@@ -100,7 +106,9 @@ pub enum ConfigError {
         error: std::io::Error,
     },
     /// No duration.
-    #[error("`{flag}` is `{text}`: write an integer above zero and one of ms, s, m, h or d, as in `8s`")]
+    #[error(
+        "`{flag}` is `{text}`: write an integer above zero and one of ms, s, m, h or d, as in `8s`"
+    )]
     Duration {
         /// Which flag.
         flag: &'static str,
@@ -115,7 +123,11 @@ impl Settings {
     /// # Errors
     /// The first thing that cannot be used.
     pub fn from_flags(flags: ServeFlags) -> Result<Self, ConfigError> {
-        Self::new(flags, &|name| std::env::var_os(name), std::env::vars_os().map(|(name, _)| name))
+        Self::new(
+            flags,
+            &|name| std::env::var_os(name),
+            std::env::vars_os().map(|(name, _)| name),
+        )
     }
 
     fn new(
@@ -180,7 +192,9 @@ impl FromStr for Address {
         {
             return Ok(Self::Tcp((Ipv4Addr::LOCALHOST, port).into()));
         }
-        text.parse().map(Self::Tcp).map_err(|_| ConfigError::Listen(text.to_owned()))
+        text.parse()
+            .map(Self::Tcp)
+            .map_err(|_| ConfigError::Listen(text.to_owned()))
     }
 }
 
@@ -205,8 +219,17 @@ impl StoreSettings {
             }
             return Ok(Self::Sqlite(absolute(Path::new(path))?));
         }
-        for planned in ["rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"] {
-            if text.strip_prefix(planned).is_some_and(|rest| rest.starts_with("://")) {
+        for planned in [
+            "rediss",
+            "redis+sentinel",
+            "rediss+sentinel",
+            "redis+cluster",
+            "rediss+cluster",
+        ] {
+            if text
+                .strip_prefix(planned)
+                .is_some_and(|rest| rest.starts_with("://"))
+            {
                 return Err(ConfigError::StoreNotYet(planned));
             }
         }
@@ -231,8 +254,13 @@ impl fmt::Display for StoreSettings {
 
 /// The XDG base directory specification: a path that is not absolute is not used.
 fn default_store(environment: &dyn Fn(&str) -> Option<OsString>) -> Result<PathBuf, ConfigError> {
-    let path_in = |name: &str| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = path_in("XDG_DATA_HOME").or_else(|| path_in("HOME").map(|home| home.join(".local/share")));
+    let path_in = |name: &str| {
+        environment(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let data =
+        path_in("XDG_DATA_HOME").or_else(|| path_in("HOME").map(|home| home.join(".local/share")));
     let data = data.ok_or(ConfigError::NoHome)?;
     Ok(data.join("assent").join("assent.db"))
 }
@@ -263,9 +291,13 @@ fn parse_duration(text: &str) -> Option<Duration> {
 /// A misspelt `ASSENT_POLICY` would be no policy, so what nobody reads is at least named.
 fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
     let cli = Cli::command();
-    let known: Vec<&OsStr> = cli.get_arguments().filter_map(|argument| argument.get_env()).collect();
+    let known: Vec<&OsStr> = cli
+        .get_arguments()
+        .filter_map(|argument| argument.get_env())
+        .collect();
     // Kubernetes sets these for a service called `assent`.
-    let is_foreign = |name: &str| name.starts_with("ASSENT_SERVICE_") || name.starts_with("ASSENT_PORT");
+    let is_foreign =
+        |name: &str| name.starts_with("ASSENT_SERVICE_") || name.starts_with("ASSENT_PORT");
     let mut unknown: Vec<String> = names
         .filter(|name| !known.contains(&name.as_os_str()))
         .filter_map(|name| name.into_string().ok())

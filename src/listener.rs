@@ -41,7 +41,9 @@ pub struct SocketFile {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Somebody else does.
-    #[error("cannot listen on `{0}`: it is in use, perhaps by another assent; stop that one, or choose another place with `--listen`")]
+    #[error(
+        "cannot listen on `{0}`: it is in use, perhaps by another assent; stop that one, or choose another place with `--listen`"
+    )]
     InUse(Address),
     /// The path is a file of another kind, which is left alone.
     #[error("cannot listen on `{0}`: there is a file at that path, and it is no socket")]

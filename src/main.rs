@@ -1,13 +1,16 @@
 //! The binary: arguments, runtime and exit status.
 
 use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use assent::config::{Cli, Command, HealthFlags, ServeFlags, Settings};
+use assent::config::{Cli, Command, ServeFlags, Settings};
 use assent::{cli, probe, startup};
 use tokio::runtime::Builder;
 
-/// What clap exits with, too, when the command line is wrong.
+/// The exit status when something failed.
+const FAILURE: u8 = 1;
+/// The exit status when the command line is wrong, as clap has it.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -21,14 +24,23 @@ fn main() -> ExitCode {
     };
     let runtime = match Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return fail(1, &format_args!("cannot start threads: {error}")),
+        Err(error) => return fail(FAILURE, &format_args!("cannot start threads: {error}")),
     };
-    let Cli { command, serve, server, json } = cli;
+    let Cli {
+        command,
+        serve,
+        server,
+        json,
+    } = cli;
     let code = runtime.block_on(async {
         match command {
-            None => run_server(serve).await,
-            Some(Command::Serve(serve)) => run_server(serve).await,
-            Some(Command::Health(flags)) => run_probe(&server, &flags).await,
+            None => serve_with(serve).await,
+            Some(Command::Serve(serve)) => serve_with(serve).await,
+            Some(Command::Health(flags)) => match probe::run(&server, &flags.service, json).await {
+                Ok(true) => ExitCode::SUCCESS,
+                Ok(false) => ExitCode::FAILURE,
+                Err(error) => fail(FAILURE, &error),
+            },
             Some(Command::Client(command)) => match cli::run(&server, command, json).await {
                 Ok(exit) => exit.code().into(),
                 Err(error) => fail(error.code(), &error),
@@ -40,31 +52,18 @@ fn main() -> ExitCode {
     code
 }
 
-async fn run_server(flags: ServeFlags) -> ExitCode {
+async fn serve_with(flags: ServeFlags) -> ExitCode {
     match Settings::from_flags(flags) {
         Err(error) => fail(USAGE, &error),
         Ok(settings) => match startup::serve(settings).await {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(1, &error),
+            Err(error) => fail(FAILURE, &error),
         },
-    }
-}
-
-async fn run_probe(server: &str, flags: &HealthFlags) -> ExitCode {
-    use std::io::Write as _;
-    use tonic_health::pb::health_check_response::ServingStatus;
-    match probe::check(server, &flags.service).await {
-        Ok(status) => {
-            let _ = writeln!(std::io::stdout(), "{}", status.as_str_name());
-            if status == ServingStatus::Serving { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
-        Err(error) => fail(1, &error),
     }
 }
 
 /// One sentence on standard error.
 fn fail(code: u8, error: &dyn Display) -> ExitCode {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "error: {error}");
+    let _ = writeln!(io::stderr(), "error: {error}");
     code.into()
 }

@@ -19,7 +19,9 @@ pub enum PolicySourceError {
         error: io::Error,
     },
     /// A directory has no document: that is no policy which allows everything.
-    #[error("the policy directory `{0}` has no document: write at least one visible file in it that ends in `.yaml` or `.yml`")]
+    #[error(
+        "the policy directory `{0}` has no document: write at least one visible file in it that ends in `.yaml` or `.yml`"
+    )]
     NoDocument(PathBuf),
     /// The document is wrong.
     #[error(transparent)]
@@ -90,13 +92,24 @@ mod tests {
 
     fn names(sources: &[Source]) -> Vec<&str> {
         let name = |source: &'_ Source| source.name.rfind('/').map_or(0, |slash| slash + 1);
-        sources.iter().map(|source| &source.name[name(source)..]).collect()
+        sources
+            .iter()
+            .map(|source| &source.name[name(source)..])
+            .collect()
     }
 
     #[test]
     fn a_directory_is_its_visible_documents_in_byte_order() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["b.yaml", "a.yml", "B.yaml", ".hidden.yaml", "notes.txt", "c.YAML", "d.yaml.bak"] {
+        for name in [
+            "b.yaml",
+            "a.yml",
+            "B.yaml",
+            ".hidden.yaml",
+            "notes.txt",
+            "c.YAML",
+            "d.yaml.bak",
+        ] {
             fs::write(dir.path().join(name), name).unwrap();
         }
         fs::create_dir(dir.path().join("folder.yaml")).unwrap();

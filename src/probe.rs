@@ -1,5 +1,6 @@
 //! `assent health`: asks a running server for its health, for probes.
 
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -31,21 +32,37 @@ pub enum ProbeError {
     },
 }
 
-/// Asks the server for the health of one of its services, or of the whole with an empty name.
+/// Asks the server for the health of one of its services, or of the whole with an empty name, prints the answer as a
+/// word or as JSON, and tells whether it is SERVING.
 ///
 /// # Errors
 /// When nobody answers in time, or there is no such service.
-pub async fn check(server: &str, service: &str) -> Result<ServingStatus, ProbeError> {
+pub async fn run(server: &str, service: &str, json: bool) -> Result<bool, ProbeError> {
+    let status = check(server, service).await?;
+    let name = status.as_str_name();
+    // What counts is the exit status; a probe may well have closed standard output.
+    let _ = if json {
+        writeln!(io::stdout(), "{{\"status\":\"{name}\"}}")
+    } else {
+        writeln!(io::stdout(), "{name}")
+    };
+    Ok(status == ServingStatus::Serving)
+}
+
+async fn check(server: &str, service: &str) -> Result<ServingStatus, ProbeError> {
     let uri = if server.starts_with("unix:") || server.starts_with("http://") {
         server.to_owned()
     } else {
         format!("http://{server}")
     };
-    let endpoint = Endpoint::from_shared(uri).map_err(|_| ProbeError::Address(server.to_owned()))?;
+    let endpoint =
+        Endpoint::from_shared(uri).map_err(|_| ProbeError::Address(server.to_owned()))?;
     let unreachable = || ProbeError::Unreachable(server.to_owned());
     let asking = async {
         let channel = endpoint.connect().await.map_err(|_| unreachable())?;
-        let request = HealthCheckRequest { service: service.to_owned() };
+        let request = HealthCheckRequest {
+            service: service.to_owned(),
+        };
         match HealthClient::new(channel).check(request).await {
             Ok(answer) => Ok(answer.into_inner().status()),
             Err(status) if status.code() == Code::NotFound => Err(ProbeError::Unknown {

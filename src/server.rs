@@ -81,10 +81,23 @@ pub enum ServeError {
 ///
 /// # Errors
 /// When it cannot serve. That calls were cut by the drain timeout is logged and no error.
-pub async fn run(listener: Listener, parts: Parts, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-    let Parts { store, policy, drain_timeout } = parts;
+pub async fn run(
+    listener: Listener,
+    parts: Parts,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let Parts {
+        store,
+        policy,
+        drain_timeout,
+    } = parts;
     let waiters = Waiters::default();
-    let engine = Arc::new(Engine::new(Arc::clone(&store), policy, waiters.clone(), now));
+    let engine = Arc::new(Engine::new(
+        Arc::clone(&store),
+        policy,
+        waiters.clone(),
+        now,
+    ));
     let health = ServerHealth::new().await;
     let router = routes(&engine, &health)?;
 
@@ -109,7 +122,9 @@ pub async fn run(listener: Listener, parts: Parts, shutdown: impl Future<Output 
     };
     let mut socket_file = None;
     let mut serving: Pin<Box<dyn Future<Output = _> + Send>> = match listener {
-        Listener::Tcp(tcp) => Box::pin(router.serve_with_incoming_shutdown(accept_tcp(tcp), accepting_stops)),
+        Listener::Tcp(tcp) => {
+            Box::pin(router.serve_with_incoming_shutdown(accept_tcp(tcp), accepting_stops))
+        }
         Listener::Unix(unix, file) => {
             socket_file = Some(file);
             Box::pin(router.serve_with_incoming_shutdown(accept_unix(unix), accepting_stops))
@@ -128,7 +143,9 @@ pub async fn run(listener: Listener, parts: Parts, shutdown: impl Future<Output 
     let _ = stop_accepting.send(());
     match timeout(drain_timeout, serving).await {
         Ok(ended) => ended?,
-        Err(_) => tracing::warn!("the drain timeout is over: connections that still had calls under way are cut"),
+        Err(_) => tracing::warn!(
+            "the drain timeout is over: connections that still had calls under way are cut"
+        ),
     }
     tracing::info!("stopped");
     Ok(())
@@ -194,7 +211,10 @@ fn accept_unix(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStre
 
 /// A client that went away while it waited is no reason to pause; anything else may well happen again at once.
 async fn pause_after(error: &io::Error) {
-    if !matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) {
+    if !matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset
+    ) {
         tracing::warn!(%error, "a connection cannot be accepted");
         sleep(ACCEPT_PAUSE).await;
     }
@@ -223,6 +243,8 @@ async fn check_store(store: Arc<dyn SuspensionStore>, health: ServerHealth) {
 /// The time that conditions read as `now`. Deadlines are judged by the store's.
 fn now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-    let millis = since_epoch.map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX));
+    let millis = since_epoch.map_or(0, |elapsed| {
+        i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
+    });
     Timestamp::from_millis(millis)
 }

@@ -86,7 +86,12 @@ pub async fn serve(settings: Settings) -> Result<(), StartError> {
     // Whoever closed standard output does not want to know.
     let _ = io::stdout().write_all(announcement(&settings, &address, &policy, &*store).as_bytes());
     tracing::info!(%address, store = %settings.store, revision = policy.revision(), "serving");
-    for warning in policy.warnings().iter().chain(&store.warnings()).chain(&settings.warnings) {
+    for warning in policy
+        .warnings()
+        .iter()
+        .chain(&store.warnings())
+        .chain(&settings.warnings)
+    {
         tracing::warn!("{warning}");
     }
 
@@ -107,7 +112,11 @@ async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn SuspensionStore>
             Ok(store) => Ok(Arc::new(store)),
             Err(error) => Err(error),
         },
-        StoreSettings::Redis { url, prefix, allow_eviction } => {
+        StoreSettings::Redis {
+            url,
+            prefix,
+            allow_eviction,
+        } => {
             let redis = RedisSettings {
                 prefix: prefix.clone(),
                 allow_eviction: *allow_eviction,
@@ -157,23 +166,42 @@ impl StopSignals {
 }
 
 /// What a person is told who has just started a server.
-fn announcement(settings: &Settings, address: &Address, policy: &Policy, store: &dyn SuspensionStore) -> String {
+fn announcement(
+    settings: &Settings,
+    address: &Address,
+    policy: &Policy,
+    store: &dyn SuspensionStore,
+) -> String {
     let source = match &settings.policy {
         Some(path) => path.display().to_string(),
         None => "the default, as no --policy was given".to_owned(),
     };
-    let mut text = format!("assent {} listens on {address}\n", env!("CARGO_PKG_VERSION"));
+    let mut text = format!(
+        "assent {} listens on {address}\n",
+        env!("CARGO_PKG_VERSION")
+    );
     let mut say = |name: &str, what: &str| {
         // Writing to a String does not fail.
         let _ = writeln!(text, "  {name:<8} {what}");
     };
     say("store", &settings.store.to_string());
-    say("policy", &format!("{source} (revision {})", policy.revision()));
+    say(
+        "policy",
+        &format!("{source} (revision {})", policy.revision()),
+    );
     if policy.allows_everything() {
-        say("", "it refuses nothing, only its selectors ask a person: this is not a security control");
+        say(
+            "",
+            "it refuses nothing, only its selectors ask a person: this is not a security control",
+        );
     }
     say("callers", reach(address));
-    for warning in policy.warnings().iter().chain(&store.warnings()).chain(&settings.warnings) {
+    for warning in policy
+        .warnings()
+        .iter()
+        .chain(&store.warnings())
+        .chain(&settings.warnings)
+    {
         say("warning", warning);
     }
     let server = server_flag(address);
@@ -230,6 +258,9 @@ mod tests {
         assert_eq!(flag("0.0.0.0:50051"), "");
         assert_eq!(flag("127.0.0.1:4000"), " --server 127.0.0.1:4000");
         assert_eq!(flag("[::]:50051"), " --server [::1]:50051");
-        assert_eq!(flag("unix:/run/my dir/a.sock"), " --server 'unix:/run/my dir/a.sock'");
+        assert_eq!(
+            flag("unix:/run/my dir/a.sock"),
+            " --server 'unix:/run/my dir/a.sock'"
+        );
     }
 }

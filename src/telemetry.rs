@@ -27,9 +27,13 @@ pub enum TelemetryError {
 /// When the filter cannot be read, or there is a log already.
 pub fn start(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     let filter = parse_filter(filter)?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr);
     let started = match format {
-        LogFormat::Text => builder.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).try_init(),
+        LogFormat::Text => builder
+            .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
+            .try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     started.map_err(|_| TelemetryError::Twice)
@@ -51,7 +55,13 @@ mod tests {
 
     #[test]
     fn a_misspelt_level_is_refused_and_does_not_silence_the_log() {
-        for filter in ["info", "WARN", "off", "warn,assent=debug", "assent::engine=trace"] {
+        for filter in [
+            "info",
+            "WARN",
+            "off",
+            "warn,assent=debug",
+            "assent::engine=trace",
+        ] {
             parse_filter(filter).unwrap();
         }
         for filter in ["inof", "", "assent=loud"] {

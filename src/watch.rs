@@ -78,7 +78,10 @@ impl Waiters {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut HashMap<SuspensionId, watch::Sender<()>>) -> T) -> T {
-        act(&mut self.waited_on.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self
+            .waited_on
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -94,7 +97,9 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         let id = self.id;
         self.waiters.with(|waited_on| {
-            let last = waited_on.get(&id).is_some_and(|sender| sender.receiver_count() <= 1);
+            let last = waited_on
+                .get(&id)
+                .is_some_and(|sender| sender.receiver_count() <= 1);
             if last {
                 waited_on.remove(&id);
             }

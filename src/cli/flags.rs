@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use prost_types::Duration;
 
+use super::choice::{CompletionFlag, OriginFlag, StatusFlag};
 use super::duration;
+
+const ASKING: &str = "How it is decided";
 
 /// Where a call comes from and on whose behalf.
 #[derive(Clone, Debug, Default, Args)]
@@ -89,21 +92,6 @@ pub struct CallFlags {
     pub in_program: bool,
 }
 
-/// Where a tool runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OriginFlag {
-    /// The client's own code
-    Code,
-    /// An HTTP endpoint
-    Http,
-    /// An MCP server
-    Mcp,
-    /// Another agent, over A2A
-    A2a,
-    /// A workflow step
-    Workflow,
-}
-
 /// `assent classify`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -141,13 +129,18 @@ pub struct DecideCommand {
     #[command(flatten)]
     pub scope: ScopeFlags,
     /// How long a person may take, such as `10m`; it can only shorten what policy says
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = duration::parse,
+        help_heading = ASKING
+    )]
     pub expires_in: Option<Duration>,
     /// The call is asked about again: let what is recorded for it answer (needs --run and an id)
-    #[arg(long)]
+    #[arg(long, help_heading = ASKING)]
     pub resumed: bool,
     /// Decide and explain, but ask nobody and store nothing
-    #[arg(long)]
+    #[arg(long, help_heading = ASKING)]
     pub dry_run: bool,
 }
 
@@ -185,23 +178,6 @@ pub struct PendingCommand {
     /// List all of them, not the first page only
     #[arg(long)]
     pub all: bool,
-}
-
-/// How far a suspension has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StatusFlag {
-    /// Nobody has answered yet
-    Pending,
-    /// A person approved
-    Approved,
-    /// A person declined
-    Denied,
-    /// Another kind was answered
-    Answered,
-    /// Nobody answered in time
-    Expired,
-    /// It was withdrawn
-    Cancelled,
 }
 
 /// Which suspension.
@@ -379,17 +355,6 @@ pub struct CompleteCommand {
         hide_default_value = true
     )]
     pub detail: String,
-}
-
-/// How an execution ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CompletionFlag {
-    /// The tool ran and succeeded
-    Success,
-    /// The tool ran, or was tried, and failed
-    Failure,
-    /// Nobody can tell whether it ran
-    Unknown,
 }
 
 /// Why a text is no `KEY=VALUE`.

@@ -4,11 +4,12 @@
 
 use std::io::Read;
 
+use super::choice::OriginFlag;
 use super::error::CliError;
 use super::flags::{
     AnswerFlags, ApproveCommand, CallFlags, CancelCommand, ClaimCommand, ClassifyCommand,
-    CompleteCommand, CompletionFlag, DecideCommand, DenyCommand, OriginFlag, PendingCommand,
-    ScopeFlags, ShowCommand, StatusFlag, SuspensionFlags,
+    CompleteCommand, DecideCommand, DenyCommand, PendingCommand, ScopeFlags, ShowCommand,
+    SuspensionFlags,
 };
 use crate::pb;
 
@@ -95,41 +96,6 @@ impl CallFlags {
             path: path.clone(),
             source,
         })
-    }
-}
-
-impl OriginFlag {
-    fn wire(self) -> pb::Origin {
-        match self {
-            Self::Code => pb::Origin::Code,
-            Self::Http => pb::Origin::Http,
-            Self::Mcp => pb::Origin::Mcp,
-            Self::A2a => pb::Origin::A2a,
-            Self::Workflow => pb::Origin::Workflow,
-        }
-    }
-}
-
-impl StatusFlag {
-    fn wire(self) -> pb::SuspensionStatus {
-        match self {
-            Self::Pending => pb::SuspensionStatus::Pending,
-            Self::Approved => pb::SuspensionStatus::Approved,
-            Self::Denied => pb::SuspensionStatus::Denied,
-            Self::Answered => pb::SuspensionStatus::Answered,
-            Self::Expired => pb::SuspensionStatus::Expired,
-            Self::Cancelled => pb::SuspensionStatus::Cancelled,
-        }
-    }
-}
-
-impl CompletionFlag {
-    fn wire(self) -> pb::Completion {
-        match self {
-            Self::Success => pb::Completion::Success,
-            Self::Failure => pb::Completion::Failure,
-            Self::Unknown => pb::Completion::Unknown,
-        }
     }
 }
 

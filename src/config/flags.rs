@@ -17,36 +17,37 @@ const ABOUT: &str = "May this tool call run, must a person be asked first, or is
 
 const EXAMPLES: &str = "\
 Start here:
-  assent                                    serve on 127.0.0.1:50051, with the default policy: writes and
-                                            destructive calls wait for a person
+  assent                      serve, and ask a person about writes and destructive calls
   assent decide --tool client.issue_refund --args '{\"cents\":420000}' --destructive
-  assent pending                            what waits for a person
-  assent approve ID --by you@example.com    let it run, once
+  assent pending              what waits for a person
+  assent approve ID --by you@example.com
 
-With your own rules, and many replicas:
+With rules of your own, and with many replicas:
   assent --policy policy.yaml
   assent --policy policies/ --store redis://127.0.0.1:6379/0
 
-Every flag of the server is also an environment variable, as `assent serve --help` shows. Put a store's password
-there (ASSENT_STORE) and not on the command line, which other users of the machine can read.";
+Give a store's password in the environment (ASSENT_STORE): other users of the
+machine can read the command line.";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
   assent serve
   assent serve --policy policies/ --store sqlite:/var/lib/assent/assent.db
   assent serve --listen unix:/run/assent/assent.sock
-  ASSENT_STORE=redis://:PASSWORD@redis.internal:6379/0 assent serve --policy policy.yaml
+  ASSENT_STORE=redis://:PASSWORD@redis.internal:6379/0 assent serve --policy p.yaml
 
-Callers are not authenticated, so a plain listener beyond this machine needs --allow-remote.
-SIGTERM or Ctrl-C stops the server: calls under way are answered, waits end. A second one stops it at once.";
+Callers are not authenticated, so a plain listener beyond this machine needs
+--allow-remote. SIGTERM or Ctrl-C stops the server: calls under way are answered
+and waits end. A second one stops it at once.";
 
 const HEALTH_EXAMPLES: &str = "\
 Examples:
   assent health                             the server as a whole
   assent health --service assent.store      whether its store answers
-  assent health --service assent.policy     whether the policy in use is the one on disk
+  assent health --service assent.policy     whether its policy is the one on disk
 
-For a container's HEALTHCHECK or an exec probe. The exit status is 0 if the answer is SERVING, else 1.";
+For a container's HEALTHCHECK or an exec probe. The exit status is 0 if the
+answer is SERVING, else 1.";
 
 /// Assent's command line.
 #[derive(Parser)]
@@ -79,6 +80,10 @@ pub struct Cli {
 
 /// What Assent can do.
 #[derive(Subcommand)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of these in a process"
+)]
 pub enum Command {
     /// Serve decisions; what `assent` does when no command is given
     #[command(after_help = SERVE_EXAMPLES)]
@@ -98,7 +103,12 @@ pub enum Command {
 #[command(next_help_heading = "Server options")]
 pub struct ServeFlags {
     /// Where to listen: IP:PORT, or unix:PATH for a socket that only this user can open
-    #[arg(long, env = "ASSENT_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:50051")]
+    #[arg(
+        long,
+        env = "ASSENT_LISTEN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:50051"
+    )]
     pub listen: String,
 
     /// The policy: a YAML file, or a directory of *.yaml and *.yml files
@@ -111,11 +121,21 @@ pub struct ServeFlags {
     ///
     /// Without it: an SQLite file in your data directory, $XDG_DATA_HOME/assent/assent.db or
     /// ~/.local/share/assent/assent.db.
-    #[arg(long, env = "ASSENT_STORE", value_name = "STORE", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "ASSENT_STORE",
+        value_name = "STORE",
+        hide_env_values = true
+    )]
     pub store: Option<OsString>,
 
     /// What the names of all keys in Redis begin with
-    #[arg(long, env = "ASSENT_REDIS_PREFIX", value_name = "PREFIX", default_value = "assent")]
+    #[arg(
+        long,
+        env = "ASSENT_REDIS_PREFIX",
+        value_name = "PREFIX",
+        default_value = "assent"
+    )]
     pub redis_prefix: String,
 
     /// Listen beyond this machine although callers are not authenticated and nothing is encrypted
@@ -128,11 +148,21 @@ pub struct ServeFlags {
 
     /// How long calls under way may take to end when the server stops, as 8s or 500ms
     // Below the ten seconds after which `docker stop` kills.
-    #[arg(long, env = "ASSENT_DRAIN_TIMEOUT", value_name = "DURATION", default_value = "8s")]
+    #[arg(
+        long,
+        env = "ASSENT_DRAIN_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "8s"
+    )]
     pub drain_timeout: String,
 
     /// How the log is written to standard error
-    #[arg(long, env = "ASSENT_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    #[arg(
+        long,
+        env = "ASSENT_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "text"
+    )]
     pub log_format: LogFormat,
 
     /// What is logged: error, warn, info, debug or trace, or a filter such as warn,assent=debug
@@ -146,7 +176,12 @@ pub struct ServeFlags {
 #[derive(Args)]
 pub struct HealthFlags {
     /// Of what: assent.v1.DecisionService, assent.policy or assent.store; nothing for the server as a whole
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub service: String,
 }
 
@@ -216,9 +251,15 @@ mod tests {
     #[test]
     fn a_servers_flag_before_a_command_is_refused_and_not_passed_over() {
         let refused = read(&["--policy", "p.yaml", "serve"]).err().unwrap();
-        assert!(refused.contains("write `--policy` after `serve`"), "{refused}");
+        assert!(
+            refused.contains("write `--policy` after `serve`"),
+            "{refused}"
+        );
         let refused = read(&["--allow-remote", "health"]).err().unwrap();
-        assert!(refused.contains("`--allow-remote` is a flag of the server"), "{refused}");
+        assert!(
+            refused.contains("`--allow-remote` is a flag of the server"),
+            "{refused}"
+        );
     }
 
     #[test]

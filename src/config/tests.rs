@@ -23,7 +23,10 @@ fn settings_in(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Setting
 #[test]
 fn with_no_flag_at_all_it_is_loopback_and_a_file_of_the_user() {
     let settings = settings(&[]).unwrap();
-    assert_eq!(settings.listen, Address::Tcp("127.0.0.1:50051".parse().unwrap()));
+    assert_eq!(
+        settings.listen,
+        Address::Tcp("127.0.0.1:50051".parse().unwrap())
+    );
     assert_eq!(settings.policy, None);
     let file = "/home/ada/.local/share/assent/assent.db";
     assert_eq!(settings.store, StoreSettings::Sqlite(file.into()));
@@ -33,51 +36,113 @@ fn with_no_flag_at_all_it_is_loopback_and_a_file_of_the_user() {
 
 #[test]
 fn the_data_directory_is_the_one_of_the_xdg_specification() {
-    let store = |variables: &[(&str, &str)]| settings_in(&[], variables).map(|settings| settings.store);
+    let store =
+        |variables: &[(&str, &str)]| settings_in(&[], variables).map(|settings| settings.store);
     let at = |path: &str| Ok(StoreSettings::Sqlite(path.into()));
-    assert_eq!(store(&[("HOME", "/h"), ("XDG_DATA_HOME", "/x")]), at("/x/assent/assent.db"));
+    assert_eq!(
+        store(&[("HOME", "/h"), ("XDG_DATA_HOME", "/x")]),
+        at("/x/assent/assent.db")
+    );
     let relative = [("HOME", "/h"), ("XDG_DATA_HOME", "x")];
     assert_eq!(store(&relative), at("/h/.local/share/assent/assent.db"));
     assert_eq!(store(&[]).unwrap_err(), ConfigError::NoHome.to_string());
-    assert_eq!(store(&[("HOME", "")]).unwrap_err(), ConfigError::NoHome.to_string());
+    assert_eq!(
+        store(&[("HOME", "")]).unwrap_err(),
+        ConfigError::NoHome.to_string()
+    );
 }
 
 #[test]
 fn a_plain_listener_beyond_loopback_must_be_allowed() {
     for listen in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "[::ffff:127.0.0.1]:1"] {
         let refused = settings(&["--listen", listen]).unwrap_err();
-        assert!(refused.contains("not authenticated") && refused.contains("--allow-remote"), "{refused}");
+        assert!(
+            refused.contains("not authenticated") && refused.contains("--allow-remote"),
+            "{refused}"
+        );
         settings(&["--listen", listen, "--allow-remote"]).unwrap();
     }
-    for listen in ["127.0.0.1:0", "127.9.9.9:1", "[::1]:1", "localhost:1", "unix:/run/a.sock"] {
+    for listen in [
+        "127.0.0.1:0",
+        "127.9.9.9:1",
+        "[::1]:1",
+        "localhost:1",
+        "unix:/run/a.sock",
+    ] {
         settings(&["--listen", listen]).unwrap();
     }
 }
 
 #[test]
 fn what_is_no_address_is_refused() {
-    for listen in ["", "50051", ":50051", "example.com:1", "127.0.0.1", "unix:", "localhost:x", "http://127.0.0.1:1"] {
+    for listen in [
+        "",
+        "50051",
+        ":50051",
+        "example.com:1",
+        "127.0.0.1",
+        "unix:",
+        "localhost:x",
+        "http://127.0.0.1:1",
+    ] {
         let refused = settings(&["--listen", listen]).unwrap_err();
-        assert!(refused.contains(&format!("cannot listen on `{listen}`")), "{refused}");
+        assert!(
+            refused.contains(&format!("cannot listen on `{listen}`")),
+            "{refused}"
+        );
     }
 }
 
 #[test]
 fn stores_are_told_apart() {
     let store = |text: &str| settings(&["--store", text]).map(|settings| settings.store);
-    assert_eq!(store("sqlite:/a/b.db"), Ok(StoreSettings::Sqlite("/a/b.db".into())));
-    assert_eq!(store("sqlite:///a/b.db"), Ok(StoreSettings::Sqlite("/a/b.db".into())));
+    assert_eq!(
+        store("sqlite:/a/b.db"),
+        Ok(StoreSettings::Sqlite("/a/b.db".into()))
+    );
+    assert_eq!(
+        store("sqlite:///a/b.db"),
+        Ok(StoreSettings::Sqlite("/a/b.db".into()))
+    );
     assert!(matches!(store("sqlite:b.db"), Ok(StoreSettings::Sqlite(path)) if path.is_absolute()));
-    assert_eq!(store("sqlite:").unwrap_err(), ConfigError::NoFile.to_string());
-    assert_eq!(store("sqlite::memory:").unwrap_err(), ConfigError::NoFile.to_string());
-    assert_eq!(store("sqlite://b.db").unwrap_err(), ConfigError::SqliteUrl.to_string());
-    assert!(matches!(store("redis://h:1/2"), Ok(StoreSettings::Redis { .. })));
-    for planned in ["rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"] {
+    assert_eq!(
+        store("sqlite:").unwrap_err(),
+        ConfigError::NoFile.to_string()
+    );
+    assert_eq!(
+        store("sqlite::memory:").unwrap_err(),
+        ConfigError::NoFile.to_string()
+    );
+    assert_eq!(
+        store("sqlite://b.db").unwrap_err(),
+        ConfigError::SqliteUrl.to_string()
+    );
+    assert!(matches!(
+        store("redis://h:1/2"),
+        Ok(StoreSettings::Redis { .. })
+    ));
+    for planned in [
+        "rediss",
+        "redis+sentinel",
+        "rediss+sentinel",
+        "redis+cluster",
+        "rediss+cluster",
+    ] {
         let refused = store(&format!("{planned}://me:hunter2@h:1")).unwrap_err();
-        assert!(refused.contains(&format!("does not support `{planned}` stores yet")), "{refused}");
+        assert!(
+            refused.contains(&format!("does not support `{planned}` stores yet")),
+            "{refused}"
+        );
         assert!(!refused.contains("hunter2"), "{refused}");
     }
-    for unknown in ["", "redis:", "redis://", "postgres://me:hunter2@h", "hunter2", "a.db"] {
+    for unknown in [
+        "",
+        "redis:",
+        "redis://",
+        "postgres://me:hunter2@h",
+        "hunter2",
+        "a.db",
+    ] {
         assert_eq!(store(unknown).unwrap_err(), ConfigError::Store.to_string());
     }
 }
@@ -93,8 +158,24 @@ fn no_secret_is_shown() {
 fn durations_are_written_as_in_a_policy() {
     assert_eq!(parse_duration("500ms"), Some(Duration::from_millis(500)));
     assert_eq!(parse_duration("8s"), Some(Duration::from_secs(8)));
-    assert_eq!(parse_duration("2d"), Some(Duration::from_secs(2 * 24 * 60 * 60)));
-    for wrong in ["", "8", "s", "0s", "-1s", "+1s", "1.5s", "1 s", "1S", "1w", "99999999999999999d", "1s1s"] {
+    assert_eq!(
+        parse_duration("2d"),
+        Some(Duration::from_secs(2 * 24 * 60 * 60))
+    );
+    for wrong in [
+        "",
+        "8",
+        "s",
+        "0s",
+        "-1s",
+        "+1s",
+        "1.5s",
+        "1 s",
+        "1S",
+        "1w",
+        "99999999999999999d",
+        "1s1s",
+    ] {
         assert_eq!(parse_duration(wrong), None, "{wrong}");
     }
     let refused = settings(&["--drain-timeout", "soon"]).unwrap_err();
@@ -108,7 +189,10 @@ fn the_log_filter_is_the_flag_then_rust_log() {
         variables.push(("HOME", "/h"));
         settings_in(arguments, &variables).unwrap().log_filter
     };
-    assert_eq!(filter(&["--log-level", "debug"], &[("RUST_LOG", "warn")]), "debug");
+    assert_eq!(
+        filter(&["--log-level", "debug"], &[("RUST_LOG", "warn")]),
+        "debug"
+    );
     assert_eq!(filter(&[], &[("RUST_LOG", "warn")]), "warn");
     assert_eq!(filter(&[], &[("RUST_LOG", "")]), "info");
 }

@@ -31,7 +31,7 @@ impl Engine {
             let (state, not_after) = match claimed {
                 Err(refusal) => return Err(refused(refusal, suspension)),
                 Ok(Claimed::Receipt) => return Ok(Receipt { suspension }),
-                Ok(Claimed::Taken { state, not_after }) => (state, not_after),
+                Ok(Claimed::Taken { state, not_after }) => (*state, not_after),
             };
             self.judge_again(policy, &suspension)?;
             let written = self.write(policy, suspension, state, not_after).await?;

@@ -26,7 +26,12 @@ const POLICY: &str = "assent.policy";
 /// Whether the store answers.
 const STORE: &str = "assent.store";
 
-const ENTRIES: [&str; 4] = [SERVER, pb::decision_service_server::SERVICE_NAME, POLICY, STORE];
+const ENTRIES: [&str; 4] = [
+    SERVER,
+    pb::decision_service_server::SERVICE_NAME,
+    POLICY,
+    STORE,
+];
 
 /// The health of one server; clones share it.
 #[derive(Clone)]
@@ -42,7 +47,11 @@ impl ServerHealth {
     pub(super) async fn new() -> Self {
         let reporter = HealthReporter::new();
         for entry in ENTRIES {
-            let status = if entry == STORE { ServingStatus::NotServing } else { ServingStatus::Serving };
+            let status = if entry == STORE {
+                ServingStatus::NotServing
+            } else {
+                ServingStatus::Serving
+            };
             reporter.set_service_status(entry, status).await;
         }
         Self {
@@ -64,7 +73,11 @@ impl ServerHealth {
     pub(super) async fn store_answers(&self, answers: bool) {
         let _one_at_a_time = self.changing.lock().await;
         if !self.draining.load(Ordering::SeqCst) {
-            let status = if answers { ServingStatus::Serving } else { ServingStatus::NotServing };
+            let status = if answers {
+                ServingStatus::Serving
+            } else {
+                ServingStatus::NotServing
+            };
             self.reporter.set_service_status(STORE, status).await;
         }
     }
@@ -74,7 +87,9 @@ impl ServerHealth {
         let _one_at_a_time = self.changing.lock().await;
         self.draining.store(true, Ordering::SeqCst);
         for entry in ENTRIES {
-            self.reporter.set_service_status(entry, ServingStatus::NotServing).await;
+            self.reporter
+                .set_service_status(entry, ServingStatus::NotServing)
+                .await;
         }
     }
 }
@@ -90,13 +105,22 @@ type Statuses = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> +
 impl Health for DrainingHealth {
     type WatchStream = Statuses;
 
-    async fn check(&self, request: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
         self.answers.check(request).await
     }
 
-    async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Statuses>, Status> {
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Statuses>, Status> {
         let statuses = self.answers.watch(request).await?.into_inner();
-        Ok(Response::new(until_drained(statuses, Arc::clone(&self.draining))))
+        Ok(Response::new(until_drained(
+            statuses,
+            Arc::clone(&self.draining),
+        )))
     }
 }
 
@@ -108,7 +132,9 @@ fn until_drained(
     let step = |(rest, draining): (Option<_>, Arc<AtomicBool>)| async move {
         let mut rest: Box<_> = rest?;
         let status: Result<HealthCheckResponse, Status> = StreamExt::next(&mut *rest).await?;
-        let stops = status.as_ref().map_or(true, |status| status.status == i32::from(WireStatus::NotServing));
+        let stops = status.as_ref().map_or(true, |status| {
+            status.status == i32::from(WireStatus::NotServing)
+        });
         let is_last = stops && draining.load(Ordering::SeqCst);
         Some((status, ((!is_last).then_some(rest), draining)))
     };
@@ -120,7 +146,9 @@ mod tests {
     use super::*;
 
     fn named(entry: &str) -> Request<HealthCheckRequest> {
-        Request::new(HealthCheckRequest { service: entry.to_owned() })
+        Request::new(HealthCheckRequest {
+            service: entry.to_owned(),
+        })
     }
 
     fn endpoint(health: &ServerHealth) -> DrainingHealth {
@@ -141,7 +169,11 @@ mod tests {
         }
         let mut statuses = endpoint.watch(named(SERVER)).await.unwrap().into_inner();
         health.drain().await;
-        let rest: Vec<_> = statuses.by_ref().map(|status| status.unwrap().status()).collect().await;
+        let rest: Vec<_> = statuses
+            .by_ref()
+            .map(|status| status.unwrap().status())
+            .collect()
+            .await;
         assert_eq!(rest, [WireStatus::NotServing]);
         let late = endpoint.watch(named(STORE)).await.unwrap().into_inner();
         assert_eq!(late.count().await, 1);
@@ -154,7 +186,11 @@ mod tests {
         health.drain().await;
         health.store_answers(true).await;
         for entry in ENTRIES {
-            let status = endpoint(&health).check(named(entry)).await.unwrap().into_inner();
+            let status = endpoint(&health)
+                .check(named(entry))
+                .await
+                .unwrap()
+                .into_inner();
             assert_eq!(status.status(), WireStatus::NotServing);
         }
     }

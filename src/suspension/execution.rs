@@ -41,7 +41,7 @@ pub enum Claimed {
     /// The attempt takes it, if policy still allows and the write comes before `not_after`.
     Taken {
         /// The next state.
-        state: State,
+        state: Box<State>,
         /// When the approval becomes too old to be claimed; none when it was claimed before.
         not_after: Option<Timestamp>,
     },
@@ -95,11 +95,11 @@ impl Suspension {
         if receipt {
             return Ok(Claimed::Receipt);
         }
-        let mut state = State {
+        let mut state = Box::new(State {
             execution: Execution::Claimed,
             changed: now,
             ..self.state.clone()
-        };
+        });
         state.claims.push(ClaimRecord {
             attempt_id: claim.attempt_id.clone(),
             by: claim.by.clone(),

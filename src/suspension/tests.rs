@@ -130,7 +130,7 @@ fn claim_at(suspension: &Suspension, claim: &Claim, now: i64) -> Result<Claimed,
 fn claimed(attempt_id: &str, now: i64) -> Suspension {
     let suspension = approved();
     match claim_at(&suspension, &attempt(attempt_id), now) {
-        Ok(Claimed::Taken { state, .. }) => Suspension { state, ..suspension },
+        Ok(Claimed::Taken { state, .. }) => Suspension { state: *state, ..suspension },
         other => panic!("{other:?}"),
     }
 }

@@ -32,7 +32,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("std::env", &["config", "main"]),
     ("std::process::exit", &["config", "main"]),
     ("crate::pb", &["grpc", "cli", "server", "lib", "pb"]),
-    ("tonic::Status", &["grpc"]),
+    ("tonic::Status", &["grpc", "cli", "server"]),
 ];
 
 /// What the ground floor does not know.

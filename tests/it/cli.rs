@@ -58,7 +58,12 @@ async fn the_whole_loop_can_be_tried_from_a_shell() {
 
     let decided = assent(
         &server,
-        &[&["decide"], REFUND, &["--principal", "user-7"]].concat(),
+        &[
+            &["decide"],
+            REFUND,
+            &["--principal", "user-7", "--expires-in", "110s"],
+        ]
+        .concat(),
     )
     .await;
     assert_eq!((decided.code(), decided.stderr.as_str()), (Some(3), ""));
@@ -79,18 +84,12 @@ async fn the_whole_loop_can_be_tried_from_a_shell() {
         "{}",
         pending.stdout
     );
-    for part in [
-        &id,
-        "client.issue_refund",
-        "user-7",
-        "in 23h 59m",
-        "destructive",
-    ] {
+    for part in [&id, "client.issue_refund", "user-7", "in 1m", "destructive"] {
         assert!(lines[1].contains(part), "{part} in {}", lines[1]);
     }
 
     let shown = assent(&server, &["show", &id]).await;
-    assert_eq!(value(&shown, "status"), "pending, deadline in 23h 59m");
+    assert_eq!(value(&shown, "status"), "pending, deadline in 1m");
     assert!(
         shown.stdout.contains("\"cents\": 420000\n"),
         "{}",
@@ -257,7 +256,7 @@ async fn json_is_proto3_json_one_document_a_line() {
     assert_eq!(shown["kind"], "SUSPENSION_KIND_APPROVAL");
     assert_eq!(shown["status"], "SUSPENSION_STATUS_PENDING");
     assert_eq!(shown["call"]["argumentsJson"], "{\"cents\":420000}");
-    assert_eq!(shown["scope"], json!({ "sessionId": "s" }));
+    assert_eq!(shown["scope"]["sessionId"], "s");
     assert!(shown["expireTime"].as_str().unwrap().ends_with('Z'));
     assert!(
         shown["version"].is_string(),
@@ -363,10 +362,8 @@ async fn a_wait_ends_with_the_answer() {
     let server = Process::start(&[]);
     let id = suspended(&server, &[]).await;
     let waiting = ["show", id.as_str(), "--wait", "20s"];
-    let (shown, denied) = tokio::join!(
-        assent(&server, &waiting),
-        assent(&server, &["deny", &id, "--by", "boss"]),
-    );
+    let denying = ["deny", id.as_str(), "--by", "boss"];
+    let (shown, denied) = tokio::join!(assent(&server, &waiting), assent(&server, &denying));
     assert_eq!(denied.code(), Some(0));
     assert_eq!(value(&shown, "status"), "denied");
 }

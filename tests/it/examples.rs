@@ -2,12 +2,14 @@
 //! counted by the shop, outside every program that is killed here.
 
 mod gate;
+mod odd_server;
 mod setup;
 mod stage;
 
 use assent::pb::{Completion, Execution, Suspension, SuspensionStatus};
 
 use self::gate::Moment::{AfterTheEffect, BeforeTheEffect};
+use self::odd_server::OddServer;
 use self::setup::Language;
 use self::stage::{Ended, Stage, Store};
 use crate::support::{SOON, eventually};
@@ -24,6 +26,12 @@ macro_rules! stories {
     };
     (@language $module:ident $language:ident $($story:ident $policy:expr;)*) => {
         mod $module {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn what_is_not_known_is_a_denial() {
+                use super::{Language, Stage, Store};
+                super::what_is_not_known_is_a_denial(Stage::set(Language::$language, Store::Sqlite, None).await).await;
+            }
+
             $(mod $story {
                 use super::super::{Language, Stage, Store};
 
@@ -63,21 +71,38 @@ async fn an_approved_refund_is_made_once_whatever_is_killed(mut stage: Stage) {
     let stop = stage.gate.stop("GET /orders/A-1042", BeforeTheEffect);
     let agent = stage.agent();
     let held = stop.reached().await;
-    assert_eq!(state(&stage.suspension("call-2").await), (SuspensionStatus::Approved, Execution::None));
-    assert_eq!(state(&stage.suspension("call-3").await), (SuspensionStatus::Pending, Execution::None));
+    assert_eq!(
+        state(&stage.suspension("call-2").await),
+        (SuspensionStatus::Approved, Execution::None)
+    );
+    assert_eq!(
+        state(&stage.suspension("call-3").await),
+        (SuspensionStatus::Pending, Execution::None)
+    );
     agent.kill9();
     drop(held);
     stage.restart_the_server();
 
     let ended = killed_around_the_effect(&mut stage, &[], &[500]).await;
-    has_ended(&ended, OPEN, &["call-1: {\"order\": \"A-1042\"", "call-2: {\"id\": \"refund-1\""]);
+    has_ended(&ended, OPEN, &["call-2: {\"id\": \"refund-1\""]);
     was_executed_once(&stage.suspension("call-2").await, Completion::Success);
 
     let big = stage.suspension("call-3").await;
     assert_eq!(state(&big), (SuspensionStatus::Pending, Execution::None));
-    has_ended(&ended, OPEN, &[&format!("call-3 is open: orders.issue_refund {{\"order\": \"A-1042\", \"cents\": 420000}} as {}", big.id)]);
+    has_ended(
+        &ended,
+        OPEN,
+        &[&format!(
+            "call-3 is open: orders.issue_refund {{\"order\": \"A-1042\", \"cents\": 420000}} as {}",
+            big.id
+        )],
+    );
     stage.restart_the_server();
-    has_ended(&stage.answer(&big.id, "approve", "checked").await, FINISHED, &["420000", "ACCEPTED", "APPROVED"]);
+    has_ended(
+        &stage.answer(&big.id, "approve", "checked").await,
+        FINISHED,
+        &["420000", "ACCEPTED", "APPROVED"],
+    );
     stage.restart_the_server();
 
     let ended = killed_around_the_effect(&mut stage, &[500], &[500, 420_000]).await;
@@ -113,7 +138,11 @@ async fn a_server_that_is_away_is_waited_for(mut stage: Stage) {
     has_ended(&agent.ended().await, OPEN, &["call-3 is open"]);
 
     let big = stage.suspension("call-3").await;
-    has_ended(&stage.answer(&big.id, "approve", "").await, FINISHED, &["APPROVED"]);
+    has_ended(
+        &stage.answer(&big.id, "approve", "").await,
+        FINISHED,
+        &["APPROVED"],
+    );
 
     // It goes away between Claim and Complete, under a connection that was in use.
     let stop = stage.gate.stop("POST /refunds", AfterTheEffect);
@@ -129,7 +158,12 @@ async fn a_server_that_is_away_is_waited_for(mut stage: Stage) {
 }
 
 async fn a_refund_that_was_declined_is_never_made(mut stage: Stage) {
-    has_ended(&stage.agent().ended().await, OPEN, &["call-3 is open"]);
+    let read = "call-1: {\"order\": \"A-1042\"";
+    has_ended(
+        &stage.agent().ended().await,
+        OPEN,
+        &[read, "call-2: {", "call-3 is open"],
+    );
     let big = stage.suspension("call-3").await;
     let declined = stage.answer(&big.id, "deny", "the customer withdrew").await;
     has_ended(&declined, FINISHED, &["ACCEPTED", "DENIED"]);
@@ -139,15 +173,24 @@ async fn a_refund_that_was_declined_is_never_made(mut stage: Stage) {
     assert_eq!(late.code, Some(1), "{late}");
 
     let ended = stage.agent().ended().await;
-    has_ended(&ended, FINISHED, &["call-3: Not executed:", "the customer withdrew"]);
+    has_ended(
+        &ended,
+        FINISHED,
+        &["call-3: Not executed:", "the customer withdrew"],
+    );
     assert_eq!(stage.refunds(), [500]);
-    assert_eq!(state(&stage.suspension("call-3").await), (SuspensionStatus::Denied, Execution::None));
+    assert_eq!(
+        state(&stage.suspension("call-3").await),
+        (SuspensionStatus::Denied, Execution::None)
+    );
 }
 
 async fn what_was_edited_is_what_runs(stage: Stage) {
     has_ended(&stage.agent().ended().await, OPEN, &["call-3 is open"]);
     let big = stage.suspension("call-3").await;
-    stage.approve_edited(big, r#"{"order": "A-1042", "cents": 300000}"#).await;
+    stage
+        .approve_edited(big, r#"{"order": "A-1042", "cents": 300000}"#)
+        .await;
     has_ended(&stage.agent().ended().await, FINISHED, &["300000"]);
     assert_eq!(stage.refunds(), [500, 300_000]);
 }
@@ -155,8 +198,14 @@ async fn what_was_edited_is_what_runs(stage: Stage) {
 async fn a_tool_that_refuses_is_told_of_as_a_failure(stage: Stage) {
     has_ended(&stage.agent().ended().await, OPEN, &["call-3 is open"]);
     let big = stage.suspension("call-3").await;
-    stage.approve_edited(big, r#"{"order": "A-9999", "cents": 300000}"#).await;
-    has_ended(&stage.agent().ended().await, FINISHED, &["call-3: The tool failed: ", "no such order"]);
+    stage
+        .approve_edited(big, r#"{"order": "A-9999", "cents": 300000}"#)
+        .await;
+    has_ended(
+        &stage.agent().ended().await,
+        FINISHED,
+        &["call-3: The tool failed: ", "no such order"],
+    );
     assert_eq!(stage.refunds(), [500]);
     was_executed_once(&stage.suspension("call-3").await, Completion::Failure);
 }
@@ -164,13 +213,26 @@ async fn a_tool_that_refuses_is_told_of_as_a_failure(stage: Stage) {
 async fn two_processes_at_once_make_one_refund(stage: Stage) {
     has_ended(&stage.agent().ended().await, OPEN, &["call-3 is open"]);
     let big = stage.suspension("call-3").await;
-    has_ended(&stage.answer(&big.id, "approve", "").await, FINISHED, &["APPROVED"]);
+    has_ended(
+        &stage.answer(&big.id, "approve", "").await,
+        FINISHED,
+        &["APPROVED"],
+    );
 
     let (one, other) = (stage.agent(), stage.agent());
     let (one, other) = (one.ended().await, other.ended().await);
-    let finished = [&one, &other].iter().filter(|ended| ended.code == FINISHED).count();
-    let open = [&one, &other].iter().filter(|ended| ended.code == OPEN).count();
-    assert!(finished >= 1 && finished + open == 2, "one: {one}\nother: {other}");
+    let finished = [&one, &other]
+        .iter()
+        .filter(|ended| ended.code == FINISHED)
+        .count();
+    let open = [&one, &other]
+        .iter()
+        .filter(|ended| ended.code == OPEN)
+        .count();
+    assert!(
+        finished >= 1 && finished + open == 2,
+        "one: {one}\nother: {other}"
+    );
     assert_eq!(stage.refunds(), [500, 420_000]);
     has_ended(&stage.agent().ended().await, FINISHED, &[]);
     assert_eq!(stage.refunds(), [500, 420_000]);
@@ -180,12 +242,20 @@ async fn two_processes_at_once_make_one_refund(stage: Stage) {
 async fn a_lost_state_file_repeats_nothing(stage: Stage) {
     has_ended(&stage.agent().ended().await, OPEN, &["call-3 is open"]);
     stage.lose_the_state();
-    has_ended(&stage.agent().ended().await, OPEN, &["call-2: {\"id\": \"refund-1\"", "call-3 is open"]);
+    has_ended(
+        &stage.agent().ended().await,
+        OPEN,
+        &["call-2: {\"id\": \"refund-1\"", "call-3 is open"],
+    );
     assert_eq!(stage.refunds(), [500]);
 
     // With the state the attempt's id is lost, and so is the right to go on under its claim.
     let big = stage.suspension("call-3").await;
-    has_ended(&stage.answer(&big.id, "approve", "").await, FINISHED, &["APPROVED"]);
+    has_ended(
+        &stage.answer(&big.id, "approve", "").await,
+        FINISHED,
+        &["APPROVED"],
+    );
     let stop = stage.gate.stop("POST /refunds", AfterTheEffect);
     let agent = stage.agent();
     drop(stop.reached().await);
@@ -193,7 +263,11 @@ async fn a_lost_state_file_repeats_nothing(stage: Stage) {
     let ended = agent.ended().await;
     assert_eq!(ended.code, Some(1), "{ended}");
     stage.lose_the_state();
-    has_ended(&stage.agent().ended().await, OPEN, &["call-3 was not run", "call-3 is open"]);
+    has_ended(
+        &stage.agent().ended().await,
+        OPEN,
+        &["call-3 was not run", "call-3 is open"],
+    );
     assert_eq!(stage.refunds(), [500, 420_000]);
 }
 
@@ -207,18 +281,47 @@ async fn a_lease_that_ended_leaves_the_call_in_doubt(stage: Stage) {
         stage.suspension("call-2").await.execution() == Execution::InDoubt
     });
     assert!(in_doubt.await, "the lease does not end");
-    has_ended(&stage.agent().ended().await, OPEN, &["call-2 was not run", "call-2 is open", "call-3 is open"]);
+    has_ended(
+        &stage.agent().ended().await,
+        OPEN,
+        &["call-2 was not run", "call-2 is open", "call-3 is open"],
+    );
     assert!(stage.refunds().is_empty());
 }
 
 async fn what_the_policy_keeps_for_a_manager_is_left_open(stage: Stage) {
-    has_ended(&stage.agent().ended().await, OPEN, &["call-1: {", "call-2 is open", "call-3 is open"]);
+    has_ended(
+        &stage.agent().ended().await,
+        OPEN,
+        &["call-1: {", "call-2 is open", "call-3 is open"],
+    );
     assert!(stage.refunds().is_empty());
 }
 
 async fn what_the_policy_denies_is_told_to_the_model(stage: Stage) {
-    let told = &["call-1: {", "call-2: Not executed:", "call-3: Not executed:", "no refunds today"];
+    let told = &[
+        "call-1: {",
+        "call-2: Not executed:",
+        "call-3: Not executed:",
+        "no refunds today",
+    ];
     has_ended(&stage.agent().ended().await, FINISHED, told);
+    assert!(stage.refunds().is_empty());
+}
+
+async fn what_is_not_known_is_a_denial(stage: Stage) {
+    let odd = OddServer::start().await;
+    stage.line.lead_to(Some(&odd.address));
+    let told = &[
+        "call-1: Not executed.",
+        "call-2: Not executed.",
+        "call-3: Not executed.",
+    ];
+    has_ended(&stage.agent().ended().await, FINISHED, told);
+    assert!(
+        odd.called.lock().unwrap().is_empty(),
+        "nothing else is asked"
+    );
     assert!(stage.refunds().is_empty());
 }
 
@@ -226,7 +329,10 @@ async fn what_the_policy_denies_is_told_to_the_model(stage: Stage) {
 fn has_ended(ended: &Ended, code: Option<i32>, wrote: &[&str]) {
     assert_eq!(ended.code, code, "{ended}");
     for text in wrote {
-        assert!(ended.output.contains(text), "it did not write `{text}`, but ended with {ended}");
+        assert!(
+            ended.output.contains(text),
+            "it did not write `{text}`, but ended with {ended}"
+        );
     }
 }
 
@@ -237,7 +343,14 @@ fn state(suspension: &Suspension) -> (SuspensionStatus, Execution) {
 /// One attempt only, not forced, and its end is on record.
 #[track_caller]
 fn was_executed_once(suspension: &Suspension, outcome: Completion) {
-    assert_eq!(state(suspension), (SuspensionStatus::Approved, Execution::Completed));
-    let attempts: Vec<_> = suspension.claims.iter().map(|claim| (claim.forced, claim.outcome())).collect();
+    assert_eq!(
+        state(suspension),
+        (SuspensionStatus::Approved, Execution::Completed)
+    );
+    let attempts: Vec<_> = suspension
+        .claims
+        .iter()
+        .map(|claim| (claim.forced, claim.outcome()))
+        .collect();
     assert_eq!(attempts, [(false, outcome)]);
 }

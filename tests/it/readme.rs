@@ -207,6 +207,7 @@ fn the_table_of_flags_is_that_of_help() {
         text.lines()
             .filter_map(|line| line.trim_start().strip_prefix(mark))
             .filter_map(|rest| rest.split(|c: char| c == ' ' || c == '`').next())
+            .filter(|flag| !flag.ends_with('.'))
             .map(str::to_owned)
             .collect()
     };

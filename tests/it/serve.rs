@@ -36,7 +36,11 @@ async fn with_no_flag_it_keeps_suspensions_in_the_users_data_directory_and_says_
     assert_eq!(mode(&file), 0o600);
     let said = server.stdout();
     for part in [
-        &format!("assent {} listens on {}\n", env!("CARGO_PKG_VERSION"), server.address()),
+        &format!(
+            "assent {} listens on {}\n",
+            env!("CARGO_PKG_VERSION"),
+            server.address()
+        ),
         &format!("sqlite:{}\n", file.display()),
         "(revision ",
         "this is not a security control",
@@ -54,8 +58,14 @@ async fn with_no_flag_it_keeps_suspensions_in_the_users_data_directory_and_says_
 async fn the_command_that_it_says_to_try_works() {
     let server = Process::start(&[]);
     let said = server.stdout();
-    let command = said.lines().find_map(|line| line.strip_prefix("try: assent ")).unwrap();
-    let words: Vec<&str> = command.split(' ').map(|word| word.trim_matches('\'')).collect();
+    let command = said
+        .lines()
+        .find_map(|line| line.strip_prefix("try: assent "))
+        .unwrap();
+    let words: Vec<&str> = command
+        .split(' ')
+        .map(|word| word.trim_matches('\''))
+        .collect();
     let tried = server.client_command(&words);
     // 3 is what `decide` ends with when a person must be asked.
     assert_eq!(tried.code(), Some(3), "{tried:?}");
@@ -68,9 +78,17 @@ async fn a_policy_with_rules_is_named_with_its_revision_and_is_a_security_contro
     fs::write(&policy, "default: deny\n").unwrap();
     let server = Process::start(&["serve", "--policy", text(&policy)]);
     let said = server.stdout();
-    assert!(said.contains(&format!("{} (revision ", policy.display())), "{said}");
+    assert!(
+        said.contains(&format!("{} (revision ", policy.display())),
+        "{said}"
+    );
     assert!(!said.contains("not a security control"), "{said}");
-    let decided = server.client().decide(wire::destructive("one")).await.unwrap().into_inner();
+    let decided = server
+        .client()
+        .decide(wire::destructive("one"))
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(decided.effect(), pb::Effect::Deny);
 }
 
@@ -80,7 +98,12 @@ async fn a_policy_directory_is_read_whole() {
     fs::write(folder.path().join("a.yaml"), "selectors: []\n").unwrap();
     fs::write(folder.path().join("b.yml"), "never: [\"client.*\"]\n").unwrap();
     let server = Process::start(&["--policy", text(folder.path())]);
-    let decided = server.client().decide(wire::destructive("one")).await.unwrap().into_inner();
+    let decided = server
+        .client()
+        .decide(wire::destructive("one"))
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(decided.effect(), pb::Effect::Allow);
 }
 
@@ -116,25 +139,41 @@ async fn every_flag_is_also_an_environment_variable() {
     }
     server.terminate();
     let ended = server.wait().await;
-    let log: Vec<serde_json::Value> =
-        ended.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let log: Vec<serde_json::Value> = ended
+        .stderr
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert!(log.iter().any(|line| line["timeout"] == "3s"), "{log:?}");
 }
 
 #[tokio::test]
 async fn help_teaches_and_shows_no_secret() {
     let secret = [("ASSENT_STORE", "redis://:hunter2@127.0.0.1:1/0")];
-    for arguments in [["--help"].as_slice(), &["-h"], &["serve", "--help"], &["health", "--help"]] {
+    for arguments in [
+        ["--help"].as_slice(),
+        &["-h"],
+        &["serve", "--help"],
+        &["health", "--help"],
+    ] {
         let ended = Process::run(arguments, &secret).await;
         assert_eq!(ended.code(), Some(0), "{ended:?}");
         assert!(!ended.stdout.contains("hunter2"), "{}", ended.stdout);
     }
     let whole = Process::run(&["--help"], &[]).await.stdout;
-    for part in ["May this tool call run", "assent decide --tool client.issue_refund", "ASSENT_LISTEN", "--allow-remote"] {
+    for part in [
+        "May this tool call run",
+        "assent decide --tool client.issue_refund",
+        "ASSENT_LISTEN",
+        "--allow-remote",
+    ] {
         assert!(whole.contains(part), "`{part}` is not in: {whole}");
     }
     let version = Process::run(&["--version"], &[]).await;
-    assert_eq!(version.stdout, format!("assent {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        version.stdout,
+        format!("assent {}\n", env!("CARGO_PKG_VERSION"))
+    );
 }
 
 // --- What it refuses to start with ---
@@ -145,7 +184,11 @@ fn assert_refused(ended: &Ended, code: i32, sentence: &str) {
     assert_eq!(ended.stdout, "");
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     assert!(ended.stderr.starts_with("error: "), "{}", ended.stderr);
-    assert!(ended.stderr.contains(sentence), "`{sentence}` is not in: {}", ended.stderr);
+    assert!(
+        ended.stderr.contains(sentence),
+        "`{sentence}` is not in: {}",
+        ended.stderr
+    );
     for noise in ["panicked", "backtrace", "Error", "Os {", "Some("] {
         assert!(!ended.stderr.contains(noise), "{}", ended.stderr);
     }
@@ -154,29 +197,70 @@ fn assert_refused(ended: &Ended, code: i32, sentence: &str) {
 #[tokio::test]
 async fn settings_that_cannot_be_used_are_refused_with_a_sentence() {
     for (arguments, sentence) in [
-        (["--listen", "50051"], "cannot listen on `50051`: write IP:PORT"),
-        (["--listen", "0.0.0.0:0"], "callers are not authenticated and nothing is encrypted"),
-        (["--store", "postgres://h/db"], "the store must be `sqlite:PATH` or `redis://HOST:PORT`"),
+        (
+            ["--listen", "50051"],
+            "cannot listen on `50051`: write IP:PORT",
+        ),
+        (
+            ["--listen", "0.0.0.0:0"],
+            "callers are not authenticated and nothing is encrypted",
+        ),
+        (
+            ["--store", "postgres://h/db"],
+            "the store must be `sqlite:PATH` or `redis://HOST:PORT`",
+        ),
         (["--store", "sqlite:"], "`sqlite:` needs the path of a file"),
-        (["--store", "rediss://:hunter2@h"], "does not support `rediss` stores yet"),
-        (["--store", "redis+sentinel://h:1/m"], "does not support `redis+sentinel` stores yet"),
-        (["--store", "redis+cluster://h:1"], "does not support `redis+cluster` stores yet"),
-        (["--drain-timeout", "soon"], "`--drain-timeout` is `soon`: write an integer"),
+        (
+            ["--store", "rediss://:hunter2@h"],
+            "does not support `rediss` stores yet",
+        ),
+        (
+            ["--store", "redis+sentinel://h:1/m"],
+            "does not support `redis+sentinel` stores yet",
+        ),
+        (
+            ["--store", "redis+cluster://h:1"],
+            "does not support `redis+cluster` stores yet",
+        ),
+        (
+            ["--drain-timeout", "soon"],
+            "`--drain-timeout` is `soon`: write an integer",
+        ),
     ] {
         let ended = Process::run(&arguments, &[]).await;
         assert_refused(&ended, 2, sentence);
         assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
     }
-    assert_refused(&Process::run(&["--log-level", "inof"], &[]).await, 1, "the log cannot be filtered by `inof`");
-    assert_refused(&Process::run(&[], &[("HOME", "")]).await, 2, "HOME is not set");
+    assert_refused(
+        &Process::run(&["--log-level", "inof"], &[]).await,
+        1,
+        "the log cannot be filtered by `inof`",
+    );
+    assert_refused(
+        &Process::run(&[], &[("HOME", "")]).await,
+        2,
+        "HOME is not set",
+    );
 }
 
 #[tokio::test]
 async fn flags_that_do_not_exist_or_stand_in_the_wrong_place_are_refused() {
     for (arguments, variables, part) in [
-        (["--bogus", "x"].as_slice(), [].as_slice(), "unexpected argument '--bogus'"),
-        (&["--policy", "p.yaml", "serve"], &[], "write `--policy` after `serve`"),
-        (&["--policy", "p.yaml", "health"], &[], "`--policy` is a flag of the server"),
+        (
+            ["--bogus", "x"].as_slice(),
+            [].as_slice(),
+            "unexpected argument '--bogus'",
+        ),
+        (
+            &["--policy", "p.yaml", "serve"],
+            &[],
+            "write `--policy` after `serve`",
+        ),
+        (
+            &["--policy", "p.yaml", "health"],
+            &[],
+            "`--policy` is a flag of the server",
+        ),
         // An empty variable is not the same as none: that would be a policy which allows everything.
         (&[], &[("ASSENT_POLICY", "")], "--policy"),
         (&[], &[("ASSENT_ALLOW_REMOTE", "perhaps")], "--allow-remote"),
@@ -184,7 +268,11 @@ async fn flags_that_do_not_exist_or_stand_in_the_wrong_place_are_refused() {
     ] {
         let ended = Process::run(arguments, variables).await;
         assert_eq!(ended.code(), Some(2), "{ended:?}");
-        assert!(ended.stderr.contains(part), "`{part}` is not in: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(part),
+            "`{part}` is not in: {}",
+            ended.stderr
+        );
     }
 }
 
@@ -205,7 +293,11 @@ async fn a_port_in_use_is_refused() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let ended = Process::run(&["--listen", &address], &[]).await;
-    assert_refused(&ended, 1, &format!("cannot listen on `{address}`: it is in use"));
+    assert_refused(
+        &ended,
+        1,
+        &format!("cannot listen on `{address}`: it is in use"),
+    );
 }
 
 #[tokio::test]
@@ -221,7 +313,10 @@ async fn a_second_process_on_the_same_file_is_refused_and_told_who_holds_it() {
     let ended = Process::run(&["--listen", "127.0.0.1:0", "--store", &store], &[]).await;
     assert_refused(&ended, 1, &format!("is in use by process {}", first.pid()));
     // The one that holds it is not disturbed.
-    assert_eq!(health(first.address(), "").await, Some(ServingStatus::Serving));
+    assert_eq!(
+        health(first.address(), "").await,
+        Some(ServingStatus::Serving)
+    );
 }
 
 #[tokio::test]
@@ -233,7 +328,11 @@ async fn a_broken_policy_is_refused_with_its_place() {
         assert_refused(&ended, 1, sentence);
     };
     let missing = folder.path().join("missing.yaml");
-    refuse(&missing, &format!("the policy `{}` cannot be read", missing.display())).await;
+    refuse(
+        &missing,
+        &format!("the policy `{}` cannot be read", missing.display()),
+    )
+    .await;
     refuse(folder.path(), "has no document").await;
     fs::write(&policy, "version: 1\nselektors: []\n").unwrap();
     refuse(&policy, &format!("{}:2:1: ", policy.display())).await;
@@ -252,13 +351,24 @@ async fn health_has_an_entry_for_each_thing_that_can_be_well_or_not() {
         let well = async || health(server.address(), entry).await == Some(ServingStatus::Serving);
         assert!(eventually(SOON, well).await, "`{entry}`");
         let probed = server.client_command(&["health", "--service", entry]);
-        assert_eq!((probed.code(), probed.stdout.as_str()), (Some(0), "SERVING\n"));
+        assert_eq!(
+            (probed.code(), probed.stdout.as_str()),
+            (Some(0), "SERVING\n")
+        );
     }
+    assert_eq!(
+        server.client_command(&["health", "--json"]).stdout,
+        "{\"status\":\"SERVING\"}\n"
+    );
     assert_eq!(health(server.address(), "assent.nothing").await, None);
     let probed = server.client_command(&["health", "--service", "assent.nothing"]);
     assert_refused(&probed, 1, "has no health entry `assent.nothing`");
     server.kill9();
-    assert_refused(&server.client_command(&["health"]), 1, "no server answers at");
+    assert_refused(
+        &server.client_command(&["health"]),
+        1,
+        "no server answers at",
+    );
 }
 
 #[tokio::test]
@@ -269,8 +379,16 @@ async fn without_its_store_the_server_serves_and_the_store_does_not() {
     assert!(eventually(SOON, async || store_is(ServingStatus::Serving).await).await);
     drop(redis);
     assert!(eventually(SOON, async || store_is(ServingStatus::NotServing).await).await);
-    assert_eq!(health(server.address(), "").await, Some(ServingStatus::Serving));
-    assert_eq!(server.client_command(&["health", "--service", "assent.store"]).code(), Some(1));
+    assert_eq!(
+        health(server.address(), "").await,
+        Some(ServingStatus::Serving)
+    );
+    assert_eq!(
+        server
+            .client_command(&["health", "--service", "assent.store"])
+            .code(),
+        Some(1)
+    );
 }
 
 #[tokio::test]
@@ -292,11 +410,24 @@ async fn reflection_lists_what_is_served_and_nothing_else() {
             host: String::new(),
             message_request: Some(MessageRequest::FileContainingSymbol(symbol.to_owned())),
         };
-        let mut client = v1::server_reflection_client::ServerReflectionClient::new(server.channel());
-        let mut answers =
-            client.server_reflection_info(tokio_stream::once(request)).await.unwrap().into_inner();
-        let answer = answers.next().await.unwrap().unwrap().message_response.unwrap();
-        assert!(matches!(answer, MessageResponse::FileDescriptorResponse(_)), "{symbol}: {answer:?}");
+        let mut client =
+            v1::server_reflection_client::ServerReflectionClient::new(server.channel());
+        let mut answers = client
+            .server_reflection_info(tokio_stream::once(request))
+            .await
+            .unwrap()
+            .into_inner();
+        let answer = answers
+            .next()
+            .await
+            .unwrap()
+            .unwrap()
+            .message_response
+            .unwrap();
+        assert!(
+            matches!(answer, MessageResponse::FileDescriptorResponse(_)),
+            "{symbol}: {answer:?}"
+        );
     }
 }
 
@@ -308,10 +439,26 @@ async fn listed_v1(channel: Channel) -> Vec<String> {
         message_request: Some(MessageRequest::ListServices(String::new())),
     };
     let mut client = v1::server_reflection_client::ServerReflectionClient::new(channel);
-    let mut answers = client.server_reflection_info(tokio_stream::once(request)).await.unwrap().into_inner();
-    let answer = answers.next().await.unwrap().unwrap().message_response.unwrap();
-    let MessageResponse::ListServicesResponse(list) = answer else { panic!("{answer:?}") };
-    let mut names: Vec<String> = list.service.into_iter().map(|service| service.name).collect();
+    let mut answers = client
+        .server_reflection_info(tokio_stream::once(request))
+        .await
+        .unwrap()
+        .into_inner();
+    let answer = answers
+        .next()
+        .await
+        .unwrap()
+        .unwrap()
+        .message_response
+        .unwrap();
+    let MessageResponse::ListServicesResponse(list) = answer else {
+        panic!("{answer:?}")
+    };
+    let mut names: Vec<String> = list
+        .service
+        .into_iter()
+        .map(|service| service.name)
+        .collect();
     names.sort();
     names
 }
@@ -324,10 +471,26 @@ async fn listed_v1alpha(channel: Channel) -> Vec<String> {
         message_request: Some(MessageRequest::ListServices(String::new())),
     };
     let mut client = v1alpha::server_reflection_client::ServerReflectionClient::new(channel);
-    let mut answers = client.server_reflection_info(tokio_stream::once(request)).await.unwrap().into_inner();
-    let answer = answers.next().await.unwrap().unwrap().message_response.unwrap();
-    let MessageResponse::ListServicesResponse(list) = answer else { panic!("{answer:?}") };
-    let mut names: Vec<String> = list.service.into_iter().map(|service| service.name).collect();
+    let mut answers = client
+        .server_reflection_info(tokio_stream::once(request))
+        .await
+        .unwrap()
+        .into_inner();
+    let answer = answers
+        .next()
+        .await
+        .unwrap()
+        .unwrap()
+        .message_response
+        .unwrap();
+    let MessageResponse::ListServicesResponse(list) = answer else {
+        panic!("{answer:?}")
+    };
+    let mut names: Vec<String> = list
+        .service
+        .into_iter()
+        .map(|service| service.name)
+        .collect();
     names.sort();
     names
 }
@@ -343,8 +506,15 @@ async fn a_batch_with_three_mebibytes_of_arguments_is_read() {
         }
         request
     };
-    let batch = pb::BatchDecideRequest { requests: (0..12).map(request).collect() };
-    let decided = server.client().batch_decide(batch).await.unwrap().into_inner();
+    let batch = pb::BatchDecideRequest {
+        requests: (0..12).map(request).collect(),
+    };
+    let decided = server
+        .client()
+        .batch_decide(batch)
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(decided.responses.len(), 12);
 }
 
@@ -358,16 +528,29 @@ async fn a_unix_socket_is_for_this_user_only_and_outlives_no_server_that_was_ask
     let server = Process::start(&["--listen", &address]);
     assert_eq!(mode(&path), 0o600);
     assert_eq!(server.address(), address);
-    assert!(server.stdout().contains("only this user can open the socket"), "{}", server.stdout());
+    assert!(
+        server
+            .stdout()
+            .contains("only this user can open the socket"),
+        "{}",
+        server.stdout()
+    );
     wire::suspend(&server.client(), "over-the-socket").await;
 
     let ended = Process::run(&["--listen", &address], &[]).await;
-    assert_refused(&ended, 1, &format!("cannot listen on `{address}`: it is in use"));
+    assert_refused(
+        &ended,
+        1,
+        &format!("cannot listen on `{address}`: it is in use"),
+    );
 
     server.kill9();
     assert!(path.exists(), "nobody was left to remove it");
     let server = server.restart();
-    assert_eq!(health(server.address(), "").await, Some(ServingStatus::Serving));
+    assert_eq!(
+        health(server.address(), "").await,
+        Some(ServingStatus::Serving)
+    );
     server.terminate();
     assert_eq!(server.wait().await.code(), Some(0));
     assert!(!path.exists());
@@ -376,17 +559,27 @@ async fn a_unix_socket_is_for_this_user_only_and_outlives_no_server_that_was_ask
 // --- How it stops ---
 
 /// A wait for an answer, on its way when this returns.
-async fn begin_to_wait(server: &Process) -> tokio::task::JoinHandle<Result<pb::Suspension, tonic::Status>> {
+async fn begin_to_wait(
+    server: &Process,
+) -> tokio::task::JoinHandle<Result<pb::Suspension, tonic::Status>> {
     let channel = server.channel();
     let client = wire::Client::new(channel.clone());
     let suspension = wire::suspend(&client, "waited-on").await;
     let request = pb::GetSuspensionRequest {
         suspension_id: suspension.id.clone(),
-        wait: Some(prost_types::Duration { seconds: i64::try_from(LONG.as_secs()).unwrap(), nanos: 0 }),
+        wait: Some(prost_types::Duration {
+            seconds: i64::try_from(LONG.as_secs()).unwrap(),
+            nanos: 0,
+        }),
         ..Default::default()
     };
     let mut waiting = client.clone();
-    let wait = tokio::spawn(async move { waiting.get_suspension(request).await.map(tonic::Response::into_inner) });
+    let wait = tokio::spawn(async move {
+        waiting
+            .get_suspension(request)
+            .await
+            .map(tonic::Response::into_inner)
+    });
     // What is sent after it on the same connection is received after it.
     tokio::task::yield_now().await;
     wire::get(&client, &suspension.id).await;
@@ -398,19 +591,35 @@ async fn sigterm_answers_who_waits_ends_health_streams_and_exits_with_0() {
     // Longer than anything here may take: nothing is to be cut.
     let server = Process::start(&["--drain-timeout", "100s"]);
     let wait = begin_to_wait(&server).await;
-    let request = HealthCheckRequest { service: SERVICE.to_owned() };
+    let request = HealthCheckRequest {
+        service: SERVICE.to_owned(),
+    };
     let mut health_client = HealthClient::new(server.channel());
     let mut statuses = health_client.watch(request).await.unwrap().into_inner();
-    assert_eq!(statuses.next().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    assert_eq!(
+        statuses.next().await.unwrap().unwrap().status(),
+        ServingStatus::Serving
+    );
 
     server.terminate();
     let waited = wait.await.unwrap().unwrap();
-    assert_eq!(waited.status(), pb::SuspensionStatus::Pending, "the wait ends with what is");
-    assert_eq!(statuses.next().await.unwrap().unwrap().status(), ServingStatus::NotServing);
+    assert_eq!(
+        waited.status(),
+        pb::SuspensionStatus::Pending,
+        "the wait ends with what is"
+    );
+    assert_eq!(
+        statuses.next().await.unwrap().unwrap().status(),
+        ServingStatus::NotServing
+    );
     assert!(statuses.next().await.is_none());
     let ended = server.wait().await;
     assert_eq!(ended.code(), Some(0), "{ended:?}");
-    assert!(!ended.stderr.contains("drain timeout is over"), "{}", ended.stderr);
+    assert!(
+        !ended.stderr.contains("drain timeout is over"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -430,8 +639,11 @@ async fn hold_open(server: &Process) -> impl Sized + use<> {
     };
     requests.send(first).await.unwrap();
     let mut client = v1::server_reflection_client::ServerReflectionClient::new(server.channel());
-    let mut answers =
-        client.server_reflection_info(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+    let mut answers = client
+        .server_reflection_info(ReceiverStream::new(receiver))
+        .await
+        .unwrap()
+        .into_inner();
     answers.next().await.unwrap().unwrap();
     (requests, answers, client)
 }
@@ -443,7 +655,11 @@ async fn the_drain_timeout_cuts_what_does_not_end() {
     server.terminate();
     let ended = server.wait().await;
     assert_eq!(ended.code(), Some(0), "{ended:?}");
-    assert!(ended.stderr.contains("the drain timeout is over"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("the drain timeout is over"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -451,12 +667,20 @@ async fn while_it_drains_nobody_new_is_let_in_and_a_second_signal_stops_it_at_on
     let server = Process::start(&["--drain-timeout", "100s"]);
     let _held = hold_open(&server).await;
     server.terminate();
-    let refuses = async || tokio::net::TcpStream::connect(server.address()).await.is_err();
+    let refuses = async || {
+        tokio::net::TcpStream::connect(server.address())
+            .await
+            .is_err()
+    };
     assert!(eventually(SOON, refuses).await, "{}", server.stderr());
     server.terminate();
     let ended = server.wait().await;
     assert_eq!(ended.code(), Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("stopped at once by a second signal"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("stopped at once by a second signal"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]

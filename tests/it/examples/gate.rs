@@ -54,13 +54,21 @@ impl Gate {
                 tokio::spawn(async move { pass(tool, &shop, &orders).await });
             }
         });
-        Self { address: format!("http://{address}"), stops, accepting }
+        Self {
+            address: format!("http://{address}"),
+            stops,
+            accepting,
+        }
     }
 
     /// Orders that the next request which begins like this (`POST /refunds`) is held up.
     pub fn stop(&self, request: &'static str, moment: Moment) -> Stop {
         let (arrived, stop) = oneshot::channel();
-        self.stops.lock().unwrap().push(Order { request, moment, arrived });
+        self.stops.lock().unwrap().push(Order {
+            request,
+            moment,
+            arrived,
+        });
         Stop(stop)
     }
 }
@@ -74,7 +82,12 @@ impl Drop for Gate {
 impl Stop {
     /// Waits until a request is held up here.
     pub async fn reached(self) -> Held {
-        Held(timeout(SOON, self.0).await.expect("the tool calls the shop").unwrap())
+        Held(
+            timeout(SOON, self.0)
+                .await
+                .expect("the tool calls the shop")
+                .unwrap(),
+        )
     }
 }
 
@@ -89,7 +102,9 @@ async fn pass(mut tool: TcpStream, shop: &str, orders: &Mutex<Vec<Order>>) -> io
     let request = whole_request(&mut tool).await?;
     let mut order = {
         let mut orders = orders.lock().unwrap();
-        let index = orders.iter().position(|order| request.starts_with(order.request.as_bytes()));
+        let index = orders
+            .iter()
+            .position(|order| request.starts_with(order.request.as_bytes()));
         index.map(|index| orders.remove(index))
     };
     if let Some(order) = order.take_if(|order| order.moment == Moment::BeforeTheEffect) {
@@ -108,7 +123,11 @@ async fn pass(mut tool: TcpStream, shop: &str, orders: &Mutex<Vec<Order>>) -> io
 async fn hold(order: Order) -> io::Result<()> {
     let (go_on, going_on) = oneshot::channel();
     let told = order.arrived.send(go_on).is_ok();
-    if told && going_on.await.is_ok() { Ok(()) } else { Err(io::ErrorKind::ConnectionAborted.into()) }
+    if told && going_on.await.is_ok() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::ConnectionAborted.into())
+    }
 }
 
 /// Reads one HTTP request: its head, and the body that the head announces.
@@ -119,10 +138,13 @@ async fn whole_request(tool: &mut TcpStream) -> io::Result<Vec<u8>> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let text = String::from_utf8_lossy(&request);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
         let announced = head.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().unwrap())
+            name.eq_ignore_ascii_case("content-length")
+                .then(|| value.trim().parse().unwrap())
         });
         if body.len() >= announced.unwrap_or(0) {
             return Ok(request);
@@ -164,12 +186,19 @@ impl Line {
                 });
             }
         });
-        Self { address, state, accepting }
+        Self {
+            address,
+            state,
+            accepting,
+        }
     }
 
     /// From now on calls go to this server, or to none.
     pub fn lead_to(&self, server: Option<&str>) {
-        *self.state.lock().unwrap() = LineState { server: server.map(str::to_owned), hung_up: 0 };
+        *self.state.lock().unwrap() = LineState {
+            server: server.map(str::to_owned),
+            hung_up: 0,
+        };
     }
 
     /// Waits until somebody has called in vain.

@@ -31,12 +31,19 @@ pub struct Example {
 /// The folders that an installation makes.
 const INSTALLED: [&str; 2] = [".venv", "node_modules"];
 /// The folders that generation and building make.
-const GENERATED: [&str; 5] = ["assent", "gen", "dist", "bin", "__pycache__"];
+const GENERATED: [&str; 6] = [
+    "python/__pycache__",
+    "python/assent",
+    "typescript/src/gen",
+    "typescript/dist",
+    "go/gen",
+    "go/bin",
+];
 
 impl Language {
     /// Sets the example up, if this process has not yet.
     pub fn example(self) -> &'static Example {
-        static EXAMPLES: [OnceLock<Example>; 3] = [const { OnceLock::new() }; 3];
+        static EXAMPLES: [OnceLock<Result<Example, String>>; 3] = [const { OnceLock::new() }; 3];
         let (place, folder, title) = match self {
             Self::Python => (&EXAMPLES[0], "python", "### Python\n"),
             Self::TypeScript => (&EXAMPLES[1], "typescript", "### TypeScript\n"),
@@ -46,28 +53,41 @@ impl Language {
                 (&EXAMPLES[2], "go", "### Go\n")
             }
         };
-        place.get_or_init(|| Example::set_up(&checkout().join("examples").join(folder), title))
+        let example =
+            place.get_or_init(|| Example::set_up(&checkout().join("examples").join(folder), title));
+        example.as_ref().unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
 impl Example {
-    fn set_up(folder: &Path, title: &str) -> Self {
+    fn set_up(folder: &Path, title: &str) -> Result<Self, String> {
         let readme = fs::read_to_string(checkout().join("examples/README.md")).unwrap();
-        let (_, section) = readme.split_once(title).unwrap_or_else(|| panic!("no section {title}"));
-        let mut blocks = section.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
-        run(blocks.next().unwrap());
+        let (_, section) = readme
+            .split_once(title)
+            .unwrap_or_else(|| panic!("no section {title}"));
+        let mut blocks = section
+            .split("```sh\n")
+            .skip(1)
+            .map(|block| block.split("```").next().unwrap());
+        run(blocks.next().unwrap())?;
         let mut commands = blocks.next().unwrap().lines();
         let mut command = |end: &str| {
             let line = commands.next().unwrap();
-            let (command, _) = line.split_once(end).unwrap_or_else(|| panic!("no `{end}` in `{line}`"));
+            let (command, _) = line
+                .split_once(end)
+                .unwrap_or_else(|| panic!("no `{end}` in `{line}`"));
             command.split(' ').map(str::to_owned).collect()
         };
-        Self { folder: folder.to_owned(), agent: command(" run-1"), answer: command(" SUSPENSION_ID") }
+        Ok(Self {
+            folder: folder.to_owned(),
+            agent: command(" run-1"),
+            answer: command(" SUSPENSION_ID"),
+        })
     }
 }
 
 /// Runs a block of commands of the README.
-fn run(block: &str) {
+fn run(block: &str) -> Result<(), String> {
     let buf = checkout().join("examples/typescript/node_modules/.bin");
     let paths = env::var_os("PATH").unwrap_or_default();
     let paths = env::join_paths(env::split_paths(&paths).chain([buf])).unwrap();
@@ -77,13 +97,15 @@ fn run(block: &str) {
         .env("PATH", paths)
         .output()
         .expect("the examples are set up with `sh`");
-    assert!(
-        output.status.success(),
-        "an example cannot be set up as examples/README.md says (the tests need Python 3.10 with venv, Node.js 20 \
-         with npm and Go 1.26 in PATH, and their package registries or caches):\n{}{}",
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!(
+        "an example cannot be set up as examples/README.md says (it needs Python 3.10 with venv, or Node.js 20 with \
+         npm, or Go 1.26 with those two, and their package registries or caches):\n{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
-    );
+    ))
 }
 
 /// The copy, made afresh by each process but for what was installed.
@@ -97,7 +119,10 @@ fn checkout() -> &'static Path {
         lock.lock().unwrap();
         for part in ["proto", "examples"] {
             clear(&checkout.join(part));
-            copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join(part), &checkout.join(part));
+            copy(
+                &Path::new(env!("CARGO_MANIFEST_DIR")).join(part),
+                &checkout.join(part),
+            );
         }
         (checkout, lock)
     });
@@ -122,11 +147,16 @@ fn clear(folder: &Path) {
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
-        let (source, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
+        let source = entry.unwrap().path();
+        let target = to.join(source.file_name().unwrap());
         if source.is_file() {
-            fs::copy(source, to.join(name)).unwrap();
-        } else if !INSTALLED.iter().chain(&GENERATED).any(|made| name == *made) {
-            copy(&source, &to.join(name));
+            fs::copy(source, target).unwrap();
+        } else if !INSTALLED
+            .iter()
+            .chain(&GENERATED)
+            .any(|made| source.ends_with(made))
+        {
+            copy(&source, &target);
         }
     }
 }

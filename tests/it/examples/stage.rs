@@ -50,7 +50,9 @@ impl Stage {
         let path = |name: &str| folder.path().join(name).display().to_string();
 
         let redis = matches!(store, Store::Redis).then(|| RedisServer::start(&[]));
-        let store = redis.as_ref().map_or_else(|| format!("sqlite:{}", path("assent.db")), RedisServer::url);
+        let store = redis
+            .as_ref()
+            .map_or_else(|| format!("sqlite:{}", path("assent.db")), RedisServer::url);
         let mut arguments = vec!["--store".to_owned(), store];
         if let Some(policy) = policy {
             fs::write(path("policy.yaml"), policy).unwrap();
@@ -63,16 +65,41 @@ impl Stage {
 
         let ledger = folder.path().join("refunds.jsonl");
         let mut shop = Command::new("python3");
-        shop.arg("shop.py").arg("0").arg(&ledger).current_dir(example.folder.parent().unwrap());
-        let mut shop = shop.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the shop needs `python3`");
+        shop.arg("shop.py")
+            .arg("0")
+            .arg(&ledger)
+            .current_dir(example.folder.parent().unwrap());
+        let mut shop = shop
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the shop needs `python3`");
         let mut said = String::new();
-        BufReader::new(shop.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        let (_, address) = said.trim().split_once("http://").expect("the shop says where it listens");
+        BufReader::new(shop.stdout.take().unwrap())
+            .read_line(&mut said)
+            .unwrap();
+        let (_, address) = said
+            .trim()
+            .split_once("http://")
+            .expect("the shop says where it listens");
         let gate = Gate::before(address.to_owned()).await;
 
         let run = format!("run-{}", Uuid::new_v4());
-        let shop = Running { child: shop, output: PathBuf::new() };
-        Self { gate, line, run, server: Some(server), example, ledger, folder, _shop: shop, _redis: redis }
+        let shop = Running {
+            child: shop,
+            output: PathBuf::new(),
+        };
+        Self {
+            gate,
+            line,
+            run,
+            server: Some(server),
+            example,
+            ledger,
+            folder,
+            _shop: shop,
+            _redis: redis,
+        }
     }
 
     /// Starts the agent, in a new process, on this story's run.
@@ -82,7 +109,9 @@ impl Stage {
 
     /// Has a person answer a suspension, from another process.
     pub async fn answer(&self, suspension: &str, verdict: &str, reason: &str) -> Ended {
-        self.spawn(&self.example.answer, &[suspension, verdict, reason]).ended().await
+        self.spawn(&self.example.answer, &[suspension, verdict, reason])
+            .ended()
+            .await
     }
 
     fn spawn(&self, command: &[String], arguments: &[&str]) -> Running {
@@ -98,11 +127,16 @@ impl Stage {
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn();
-        Running { child: child.unwrap_or_else(|error| panic!("{command:?}: {error}")), output }
+        Running {
+            child: child.unwrap_or_else(|error| panic!("{command:?}: {error}")),
+            output,
+        }
     }
 
     fn server(&self) -> &Process {
-        self.server.as_ref().expect("it is taken only to be started again")
+        self.server
+            .as_ref()
+            .expect("it is taken only to be started again")
     }
 
     /// Kills the server with `kill -9`, and leaves it so.
@@ -126,7 +160,11 @@ impl Stage {
     /// The cents of each refund that was really made, in the order in which they were made.
     pub fn refunds(&self) -> Vec<i64> {
         let ledger = fs::read_to_string(&self.ledger).unwrap_or_default();
-        let cents = |line: &str| serde_json::from_str::<Value>(line).unwrap()["refund"]["cents"].as_i64().unwrap();
+        let cents = |line: &str| {
+            serde_json::from_str::<Value>(line).unwrap()["refund"]["cents"]
+                .as_i64()
+                .unwrap()
+        };
         ledger.lines().map(cents).collect()
     }
 
@@ -137,14 +175,28 @@ impl Stage {
             tenant: "shop".to_owned(),
             session_id: self.run.clone(),
             run_id: self.run.clone(),
-            statuses: [Pending, Approved, Denied, Expired, Cancelled].map(i32::from).to_vec(),
+            statuses: [Pending, Approved, Denied, Expired, Cancelled]
+                .map(i32::from)
+                .to_vec(),
             ..Default::default()
         };
-        let listed = self.server().client().list_suspensions(request).await.unwrap().into_inner();
-        let is_asked_for = |suspension: &&pb::Suspension| suspension.call.as_ref().unwrap().call_id == call_id;
+        let listed = self
+            .server()
+            .client()
+            .list_suspensions(request)
+            .await
+            .unwrap()
+            .into_inner();
+        let is_asked_for =
+            |suspension: &&pb::Suspension| suspension.call.as_ref().unwrap().call_id == call_id;
         let mut of_the_call = listed.suspensions.iter().filter(is_asked_for);
-        let suspension = of_the_call.next().unwrap_or_else(|| panic!("no suspension is recorded for {call_id}"));
-        assert!(of_the_call.next().is_none(), "{call_id} has more than one suspension");
+        let suspension = of_the_call
+            .next()
+            .unwrap_or_else(|| panic!("no suspension is recorded for {call_id}"));
+        assert!(
+            of_the_call.next().is_none(),
+            "{call_id} has more than one suspension"
+        );
         suspension.clone()
     }
 
@@ -189,7 +241,11 @@ pub struct Ended {
 impl Running {
     /// Kills it as `kill -9` does. It must not have ended by itself.
     pub fn kill9(mut self) {
-        assert_eq!(self.child.try_wait().unwrap(), None, "it was to be killed in the midst of its work");
+        assert_eq!(
+            self.child.try_wait().unwrap(),
+            None,
+            "it was to be killed in the midst of its work"
+        );
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -204,7 +260,10 @@ impl Running {
         let in_time = in_time.await;
         let output = fs::read_to_string(&self.output).unwrap();
         assert!(in_time, "it does not end: {output}");
-        Ended { code: status.unwrap().code(), output }
+        Ended {
+            code: status.unwrap().code(),
+            output,
+        }
     }
 }
 

@@ -159,7 +159,7 @@ impl Fixture {
             by: id("worker"),
         };
         match suspension.claim(&claim, now, RETENTION, LEASE).unwrap() {
-            Claimed::Taken { state, .. } => self.changed(suspension, state).await,
+            Claimed::Taken { state, .. } => self.changed(suspension, *state).await,
             Claimed::Receipt => panic!("it was claimed before"),
         }
     }

@@ -72,7 +72,10 @@ impl Process {
     pub fn start_with(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         Self::launch(
-            arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+            arguments
+                .iter()
+                .map(|argument| (*argument).to_owned())
+                .collect(),
             variables.iter().map(pair).collect(),
             Arc::new(tempfile::tempdir().unwrap()),
         )
@@ -85,13 +88,23 @@ impl Process {
         process.wait().await
     }
 
-    fn launch(arguments: Vec<String>, variables: Vec<(String, String)>, home: Arc<TempDir>) -> Self {
+    fn launch(
+        arguments: Vec<String>,
+        variables: Vec<(String, String)>,
+        home: Arc<TempDir>,
+    ) -> Self {
         let mut all: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let listens = |name: &str| name == "--listen" || name == "ASSENT_LISTEN";
-        if !arguments.iter().chain(variables.iter().map(|(name, _)| name)).any(|name| listens(name)) {
+        if !arguments
+            .iter()
+            .chain(variables.iter().map(|(name, _)| name))
+            .any(|name| listens(name))
+        {
             all.extend(["--listen", "127.0.0.1:0"]);
         }
-        let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let pairs = variables
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
         let mut process = Self::spawn(&all, pairs, home);
         process.until_it_serves();
         process.arguments = arguments;
@@ -134,7 +147,9 @@ impl Process {
                 panic!("the server ended with {status}: {}", self.stderr.whole());
             }
             let stdout = self.stdout.text();
-            let announced = stdout.lines().find_map(|line| line.split_once(" listens on "));
+            let announced = stdout
+                .lines()
+                .find_map(|line| line.split_once(" listens on "));
             // Only a whole line has the whole address.
             if let Some((_, address)) = announced
                 && stdout.contains("try: ")
@@ -144,7 +159,11 @@ impl Process {
                     return;
                 }
             }
-            assert!(Instant::now() < until, "it does not serve: {stdout} {}", self.stderr.text());
+            assert!(
+                Instant::now() < until,
+                "it does not serve: {stdout} {}",
+                self.stderr.text()
+            );
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -224,8 +243,17 @@ impl Process {
             ended.is_some()
         })
         .await;
-        assert!(in_time, "it does not end: {} {}", self.stdout.text(), self.stderr.text());
-        Ended { status: ended.unwrap(), stdout: self.stdout.whole(), stderr: self.stderr.whole() }
+        assert!(
+            in_time,
+            "it does not end: {} {}",
+            self.stdout.text(),
+            self.stderr.text()
+        );
+        Ended {
+            status: ended.unwrap(),
+            stdout: self.stdout.whole(),
+            stderr: self.stderr.whole(),
+        }
     }
 
     fn exited(&self) -> Option<ExitStatus> {
@@ -246,7 +274,11 @@ impl Process {
     /// free one it is another one now: somebody else may have the old one.
     pub fn restart(self) -> Self {
         self.kill9();
-        Self::launch(self.arguments.clone(), self.variables.clone(), Arc::clone(&self.home))
+        Self::launch(
+            self.arguments.clone(),
+            self.variables.clone(),
+            Arc::clone(&self.home),
+        )
     }
 }
 
@@ -267,18 +299,30 @@ pub struct InProcess {
 /// Serves a policy (the default one without a text) over a store, on a free port.
 pub async fn in_process(policy_text: Option<&str>, store: Arc<dyn SuspensionStore>) -> InProcess {
     let policy = policy_text.map_or_else(Policy::defaults, |text| {
-        let source = Source { name: "policy.yaml".to_owned(), text: text.to_owned() };
+        let source = Source {
+            name: "policy.yaml".to_owned(),
+            text: text.to_owned(),
+        };
         Policy::compile(&[source]).unwrap()
     });
     let policy = Arc::new(ArcSwap::from_pointee(policy));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (shutdown, stops) = oneshot::channel::<()>();
-    let parts = Parts { store, policy: Arc::clone(&policy), drain_timeout: Duration::from_secs(5) };
+    let parts = Parts {
+        store,
+        policy: Arc::clone(&policy),
+        drain_timeout: Duration::from_secs(5),
+    };
     let serving = tokio::spawn(server::run(Listener::Tcp(listener), parts, async {
         let _ = stops.await;
     }));
-    InProcess { address, policy, shutdown: Some(shutdown), serving: Some(serving) }
+    InProcess {
+        address,
+        policy,
+        shutdown: Some(shutdown),
+        serving: Some(serving),
+    }
 }
 
 impl InProcess {
@@ -321,14 +365,26 @@ impl Drop for InProcess {
 
 /// The health of one of a server's entries; `None` when it does not say.
 pub async fn health(address: &str, service: &str) -> Option<ServingStatus> {
-    let request = HealthCheckRequest { service: service.to_owned() };
-    let answer = HealthClient::new(connect(address)).check(request).await.ok()?;
+    let request = HealthCheckRequest {
+        service: service.to_owned(),
+    };
+    let answer = HealthClient::new(connect(address))
+        .check(request)
+        .await
+        .ok()?;
     Some(answer.into_inner().status())
 }
 
 fn connect(address: &str) -> Channel {
-    let uri = if address.starts_with("unix:") { address.to_owned() } else { format!("http://{address}") };
-    Endpoint::from_shared(uri).unwrap().connect_timeout(SOON).connect_lazy()
+    let uri = if address.starts_with("unix:") {
+        address.to_owned()
+    } else {
+        format!("http://{address}")
+    };
+    Endpoint::from_shared(uri)
+        .unwrap()
+        .connect_timeout(SOON)
+        .connect_lazy()
 }
 
 /// A stream of a process, read as it comes so that the process is never held up.
@@ -347,7 +403,10 @@ impl Output {
                 read.lock().unwrap().extend_from_slice(&buffer[..count]);
             }
         });
-        Self { text, reading: Mutex::new(Some(reading)) }
+        Self {
+            text,
+            reading: Mutex::new(Some(reading)),
+        }
     }
 
     fn text(&self) -> String {

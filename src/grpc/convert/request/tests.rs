@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::{Annotations, Origin, RunStart};
 use crate::engine::ListRequest;
-use crate::suspension::{Answer, Approval, Execution, Kind, Status};
+use crate::suspension::{Answer, Approval, Execution, Kind, Refusal, Status};
 
 const ID: &str = "0192f0c1-0000-7000-8000-00000000000a";
 
@@ -383,14 +383,6 @@ fn a_field_of_resume_that_is_refused_is_named_by_its_path() {
             approval(Some(false), 0, "{}"),
         ),
         (
-            "approval.edited_arguments_json",
-            approval(Some(true), 0, "[]"),
-        ),
-        (
-            "approval.edited_arguments_json",
-            approval(Some(true), 0, r#"{"a":1,"a":1}"#),
-        ),
-        (
             "question.answers",
             answered(Wire::Question(pb::QuestionAnswer {
                 answers: [("q".to_owned(), "x".repeat(8193))].into(),
@@ -449,6 +441,22 @@ fn an_answer_without_a_decision_or_of_another_kind_is_no_answer() {
     ];
     for wire in wires {
         assert_eq!(resume(wire, &limits()).ok().unwrap().reply.answer, None);
+    }
+}
+
+#[test]
+fn edits_that_are_no_arguments_are_a_flaw_for_the_engine_to_tell_in_its_turn() {
+    for (edits, says) in [
+        ("[]", "expected"),
+        (r#"{"a":1,"a":1}"#, "duplicate key"),
+    ] {
+        let wire = approval(Some(true), 0, edits);
+        let reply = resume(wire, &limits()).ok().unwrap().reply;
+        let Some(Refusal::Invalid { field, message }) = reply.flaw else {
+            panic!("{edits} has no flaw")
+        };
+        assert_eq!(field, "approval.edited_arguments_json");
+        assert!(message.contains(says), "{message}");
     }
 }
 
