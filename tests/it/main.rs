@@ -16,6 +16,7 @@ mod cli;
 mod durability;
 mod dynamic;
 mod examples;
+mod lifecycle;
 mod races;
 mod readme;
 mod redis_store;

@@ -9,8 +9,8 @@ use assent::pb::{
 };
 use futures_util::Stream;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 /// A value that no enum of the contract has.
@@ -40,7 +40,7 @@ impl OddServer {
         tokio::spawn(
             Server::builder()
                 .add_service(service)
-                .serve_with_incoming(TcpListenerStream::new(listener)),
+                .serve_with_incoming(TcpIncoming::from(listener)),
         );
         Self { address, called }
     }

@@ -200,6 +200,19 @@ impl Stage {
         suspension.clone()
     }
 
+    /// Has a person approve a call with `assent approve`, as the README says.
+    pub fn approve_by_command(&self, suspension: &str) {
+        let ended = self.server().client_command(&[
+            "approve",
+            "--tenant",
+            "shop",
+            "--by",
+            "the manager",
+            suspension,
+        ]);
+        assert!(ended.status.success(), "{ended:?}");
+    }
+
     /// Has a person approve a call with other arguments.
     pub async fn approve_edited(&self, suspension: pb::Suspension, arguments: &str) {
         let approval = pb::Approval {

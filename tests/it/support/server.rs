@@ -1,7 +1,6 @@
 //! Servers for tests: the real binary in a process of its own, or the library's server in this one.
 
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -40,11 +39,6 @@ impl Ended {
     /// The exit code; none if a signal ended it.
     pub fn code(&self) -> Option<i32> {
         self.status.code()
-    }
-
-    /// The signal that ended it.
-    pub fn signal(&self) -> Option<i32> {
-        self.status.signal()
     }
 }
 
