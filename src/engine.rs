@@ -35,6 +35,9 @@ use self::tenants::TenantLoad;
 /// How often a change is tried again because somebody else was first.
 const MAX_ATTEMPTS: usize = 32;
 
+/// How often the end of a run is tried in one commit, before it is ended record by record.
+const WHOLE_ATTEMPTS: usize = 4;
+
 /// How long a waiter goes without reading again, should every message be lost.
 const RE_READ: Duration = Duration::from_secs(10);
 
@@ -64,7 +67,9 @@ pub enum EngineError {
         suspension: Box<Suspension>,
     },
     /// The call id or step id was used for something else.
-    #[error("the call id or step id was used in this run for another call: a verdict is never reused, give the call an id of its own")]
+    #[error(
+        "the call id or step id was used in this run for another call: a verdict is never reused, give the call an id of its own"
+    )]
     CallIdReused(SuspensionId),
     /// There are as many open suspensions as there may be.
     #[error("{whose} has {limit} open suspensions, which is the limit: answer or cancel some")]
@@ -197,7 +202,13 @@ impl Engine {
         };
         let reason = format!("suspension {} expired and its run with it", suspension.id);
         let ended = self
-            .end(policy, &run, partition_of(&suspension), &Id::default(), &reason)
+            .end(
+                policy,
+                &run,
+                partition_of(&suspension),
+                &Id::default(),
+                &reason,
+            )
             .await?;
         let own = ended.into_iter().find(|other| other.id == suspension.id);
         Ok(own)
@@ -224,9 +235,12 @@ impl Engine {
         })
     }
 
-    /// Ends a run or a session in one partition, in one commit: what is past its deadline expires,
-    /// what is pending is cancelled, what is approved and unclaimed is voided, and nothing opens there
-    /// any more. Gives the records that changed.
+    /// Ends a run or a session in one partition: what is past its deadline expires, what is pending is
+    /// cancelled, what is approved and unclaimed is voided, and nothing opens there any more. Gives the
+    /// records that this changed.
+    ///
+    /// It is one commit, unless the run changes faster than it can be read: then the end is written first,
+    /// and each record after it by its own version, so that a busy run cannot outrun its end.
     async fn end(
         &self,
         policy: &Policy,
@@ -235,38 +249,74 @@ impl Engine {
         by: &Id,
         reason: &str,
     ) -> Result<Vec<Suspension>, EngineError> {
-        for _ in 0..MAX_ATTEMPTS {
+        let mut ended = Vec::new();
+        for attempt in 0..MAX_ATTEMPTS {
+            let whole = attempt < WHOLE_ATTEMPTS;
+            if attempt == WHOLE_ATTEMPTS {
+                self.close(policy, group, partition, Vec::new(), None)
+                    .await?;
+            }
             let members = self.store.members(partition, group).await?;
-            let mut changes = Vec::new();
-            let mut ended = Vec::new();
-            for suspension in members.suspensions {
-                if !group.holds(&suspension.body.scope) {
-                    continue;
-                }
-                let settled = suspension.settled(members.now);
-                let next = settled.or_else(|| suspension.cancelled(by, reason, members.now));
-                if let Some(state) = next {
-                    changes.push(change(policy, &suspension, state.clone()));
-                    ended.push(with_state(suspension, state));
+            let now = members.now;
+            let next: Vec<(Suspension, State)> = members
+                .suspensions
+                .into_iter()
+                .filter(|suspension| group.holds(&suspension.body.scope))
+                .filter_map(|suspension| {
+                    let settled = suspension.settled(now);
+                    let state = settled.or_else(|| suspension.cancelled(by, reason, now))?;
+                    Some((suspension, state))
+                })
+                .collect();
+            if whole {
+                let changes = next.iter();
+                let changes = changes.map(|(was, state)| change(policy, was, state.clone()));
+                let open = Some(members.open);
+                match self
+                    .close(policy, group, partition, changes.collect(), open)
+                    .await?
+                {
+                    Committed::Done => {
+                        let next = next.into_iter();
+                        return Ok(next.map(|(was, state)| with_state(was, state)).collect());
+                    }
+                    Committed::Stale => continue,
                 }
             }
-            let commit = Commit {
-                partition,
-                operation: Uuid::new_v4(),
-                changes,
-                not_after: None,
-                closing: Some(Closing {
-                    group: group.clone(),
-                    open: members.open,
-                    retention: policy.retention(),
-                }),
-            };
-            match self.store.commit(&commit).await? {
-                Committed::Done => return Ok(ended),
-                Committed::Stale => {}
+            let mut missed = false;
+            for (suspension, state) in next {
+                match self.write(policy, suspension, state, None).await? {
+                    Some(changed) => ended.push(changed),
+                    None => missed = true,
+                }
+            }
+            if !missed {
+                return Ok(ended);
             }
         }
         Err(EngineError::Contended)
+    }
+
+    async fn close(
+        &self,
+        policy: &Policy,
+        group: &Group,
+        partition: u8,
+        changes: Vec<Change>,
+        open: Option<u64>,
+    ) -> Result<Committed, EngineError> {
+        let commit = Commit {
+            partition,
+            operation: Uuid::new_v4(),
+            changes,
+            not_after: None,
+            closing: Some(Closing {
+                group: group.clone(),
+                open,
+                retention: policy.retention(),
+            }),
+        };
+        Ok(self.store.commit(&commit).await?)
     }
 }
 

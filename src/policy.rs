@@ -175,7 +175,7 @@ impl Policy {
         }
     }
 
-    /// A digest of the names and texts that were compiled: 16 hex digits.
+    /// A digest of the file names and texts that were compiled: 16 hex digits. Where the files are does not matter.
     pub fn revision(&self) -> &str {
         &self.revision
     }
@@ -459,10 +459,11 @@ fn catalogue(tools: Vec<PinDocument<'_>>) -> Result<HashMap<Id, Pins>, PolicyErr
 /// Each text is hashed behind its length, so that moving a line from one file to the next shows.
 fn revision(sources: &[Source]) -> String {
     let mut hasher = Sha256::new();
-    for text in sources
-        .iter()
-        .flat_map(|source| [&source.name, &source.text])
-    {
+    for text in sources.iter().flat_map(|source| {
+        let file = source.name.rsplit('/').next().unwrap_or_default();
+        // One document is the same under any name.
+        [if sources.len() > 1 { file } else { "" }, &source.text]
+    }) {
         hasher.update(u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
         hasher.update(text);
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 use crate::config::{Address, Settings, StoreSettings};
 use crate::listener::{ListenError, Listener};
@@ -70,8 +71,7 @@ pub enum StartError {
 pub async fn serve(settings: Settings) -> Result<(), StartError> {
     telemetry::start(settings.log_format, &settings.log_filter)?;
     // Before anything is open, so that there is no moment at which a signal kills.
-    let mut to_stop = StopSignals::install()?;
-    let mut to_stop_at_once = StopSignals::install()?;
+    let mut signals = StopSignals::install()?;
     let policy = match &settings.policy {
         Some(path) => policy_source::load(path)?,
         None => Policy::defaults(),
@@ -100,9 +100,19 @@ pub async fn serve(settings: Settings) -> Result<(), StartError> {
         policy: Arc::new(ArcSwap::from_pointee(policy)),
         drain_timeout: settings.drain_timeout,
     };
+    // One after the other, so that two signals that come together are still two.
+    let (stop, stopping) = oneshot::channel();
+    let told_to_stop = async {
+        let _ = stopping.await;
+    };
+    let told_twice = async {
+        signals.next().await;
+        let _ = stop.send(());
+        signals.next().await;
+    };
     tokio::select! {
-        ended = server::run(listener, parts, to_stop.next()) => Ok(ended?),
-        () = async { to_stop_at_once.next().await; to_stop_at_once.next().await } => Err(StartError::Interrupted),
+        ended = server::run(listener, parts, told_to_stop) => Ok(ended?),
+        () = told_twice => Err(StartError::Interrupted),
     }
 }
 

@@ -99,8 +99,8 @@ pub struct Closing {
     /// Which; never a tenant.
     pub group: Group,
     /// How many open records of the group were read in this partition: the commit fails when there
-    /// are more or fewer.
-    pub open: u64,
+    /// are more or fewer. `None` ends it whatever is open.
+    pub open: Option<u64>,
     /// How long the end is remembered.
     pub retention: Duration,
 }

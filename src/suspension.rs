@@ -19,7 +19,7 @@ use crate::domain::{ApproverRule, Id, OnExpiry, RiskClass, RunStart, Scope, Time
 use crate::outcome::Outcome;
 
 pub use self::execution::{Claim, Claimed, Completion};
-pub use self::id::{SuspensionId, PARTITIONS};
+pub use self::id::{PARTITIONS, SuspensionId};
 pub use self::resolution::{Answer, Approval, Reply, Resumed};
 
 /// What was asked: written once, when the suspension is opened.
@@ -258,7 +258,9 @@ pub enum Refusal {
     #[error("{0}")]
     KindMismatch(&'static str),
     /// The digest is not that of the call.
-    #[error("`arguments_digest` is not that of the suspended call: show the call again before asking for an answer")]
+    #[error(
+        "`arguments_digest` is not that of the suspended call: show the call again before asking for an answer"
+    )]
     DigestMismatch,
     /// An answer that this suspension cannot take.
     #[error("`{field}`: {message}")]
@@ -281,7 +283,9 @@ pub enum Refusal {
     #[error("the approval was already claimed by attempt `{0}`")]
     AlreadyClaimed(Id),
     /// A claim on what an attempt may or may not have executed.
-    #[error("attempt `{0}` took the approval and never said how it ended: find out, then complete it or claim with `force`")]
+    #[error(
+        "attempt `{0}` took the approval and never said how it ended: find out, then complete it or claim with `force`"
+    )]
     InDoubt(Id),
     /// An approval nobody used in time.
     #[error("the approval is too old to be used: ask again")]
@@ -330,7 +334,14 @@ impl State {
         let wake = match (self.status, self.execution) {
             (Status::Pending, _) => Some(expire_time),
             (_, Execution::Claimed) => self.claims.last().map(|claim| claim.lease_expire_time),
-            _ => keep_until,
+            (
+                Status::Approved
+                | Status::Denied
+                | Status::Answered
+                | Status::Expired
+                | Status::Cancelled,
+                Execution::None | Execution::Completed | Execution::InDoubt | Execution::Voided,
+            ) => keep_until,
         };
         Upkeep {
             open: self.is_open(),
@@ -345,8 +356,8 @@ impl Suspension {
     /// its lease is in doubt. `None` when nothing has.
     pub fn settled(&self, now: Timestamp) -> Option<State> {
         match (self.state.status, self.state.execution) {
-            (Status::Pending, _) if now >= self.expire_time => Some(self.expired(now)),
-            (Status::Approved, Execution::Claimed) => {
+            (Status::Pending, _) => (now >= self.expire_time).then(|| self.expired(now)),
+            (_, Execution::Claimed) => {
                 let lease = self.state.claims.last()?.lease_expire_time;
                 (now >= lease).then(|| State {
                     execution: Execution::InDoubt,
@@ -354,7 +365,14 @@ impl Suspension {
                     ..self.state.clone()
                 })
             }
-            _ => None,
+            (
+                Status::Approved
+                | Status::Denied
+                | Status::Answered
+                | Status::Expired
+                | Status::Cancelled,
+                Execution::None | Execution::Completed | Execution::InDoubt | Execution::Voided,
+            ) => None,
         }
     }
 
@@ -412,7 +430,12 @@ impl Suspension {
 
     /// The arguments an execution would run with: the edited ones, else the call's own.
     pub fn approved_arguments(&self) -> Option<&Arguments> {
-        let edited = match self.state.resolution.as_ref().and_then(|r| r.answer.as_ref()) {
+        let edited = match self
+            .state
+            .resolution
+            .as_ref()
+            .and_then(|r| r.answer.as_ref())
+        {
             Some(Answer::Approval(approval)) => approval.edited_arguments.as_ref(),
             None => None,
         };

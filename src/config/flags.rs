@@ -44,7 +44,7 @@ const HEALTH_EXAMPLES: &str = "\
 Examples:
   assent health                             the server as a whole
   assent health --service assent.store      whether its store answers
-  assent health --service assent.policy     whether its policy is the one on disk
+  assent health --service assent.policy     whether it has a policy
 
 For a container's HEALTHCHECK or an exec probe. The exit status is 0 if the
 answer is SERVING, else 1.";

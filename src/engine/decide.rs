@@ -7,9 +7,7 @@ use uuid::Uuid;
 
 use super::{Engine, EngineError, MAX_ATTEMPTS};
 use crate::arguments::Digest;
-use crate::domain::{
-    ApprovalTerms, Decision, Id, RiskClass, RunStart, Scope, Timestamp, ToolCall,
-};
+use crate::domain::{ApprovalTerms, Decision, Id, RiskClass, RunStart, Scope, Timestamp, ToolCall};
 use crate::outcome::Outcome;
 use crate::policy::{Facts, Policy, Verdict};
 use crate::store::{CallKey, Found, Opened, Opening, Place};
@@ -134,7 +132,9 @@ impl Engine {
                 reason: why_ask(asks, verdict_reason, rule, selection.by, class).into_owned(),
                 arguments_digest: Some(digest),
                 on_expiry: verdict.map(|v| v.terms.on_expiry).unwrap_or_default(),
-                approvers: verdict.map(|v| v.terms.approvers.clone()).unwrap_or_default(),
+                approvers: verdict
+                    .map(|v| v.terms.approvers.clone())
+                    .unwrap_or_default(),
                 matched_rule: rule.to_owned(),
                 policy_revision: policy.revision().to_owned(),
             }
@@ -157,7 +157,7 @@ impl Engine {
         };
         match verdict.decision {
             Decision::Deny => {
-                let reason = verdict.reason.unwrap_or_default().into_owned();
+                let reason = why_deny(&verdict);
                 return Ok(Decided {
                     outcome: Some(Outcome::access_denied(&reason)),
                     ..draft.denied(reason)
@@ -172,8 +172,16 @@ impl Engine {
             Decision::Allow | Decision::Ask => {}
         }
         let body = asked(Some(&verdict));
-        self.review(policy, request, key, body, verdict.terms, draft, call.in_program)
-            .await
+        self.review(
+            policy,
+            request,
+            key,
+            body,
+            verdict.terms,
+            draft,
+            call.in_program,
+        )
+        .await
     }
 
     /// A run start is for the policy port, which this version does not ask: it is allowed, unless
@@ -212,7 +220,10 @@ impl Engine {
 
     /// Somebody must be asked: what is recorded answers, else a suspension is opened (S3, steps 3 and
     /// 7 to 9).
-    #[expect(clippy::too_many_arguments, reason = "one call site, and each is one step's input")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call site, and each is one step's input"
+    )]
     async fn review(
         &self,
         policy: &Policy,
@@ -240,7 +251,18 @@ impl Engine {
             }
             return Ok(draft.suspended(body.reason, None));
         }
-        self.check_tenant(policy, &request.scope.tenant).await?;
+        if let Err(full) = self.check_tenant(policy, &request.scope.tenant).await {
+            // What is recorded, or over, answers before a limit does.
+            let found = self.find(&request.scope, key.as_ref()).await?;
+            return match found.suspension {
+                Some(suspension) => {
+                    let recorded = self.answer(policy, request, &body, suspension, found.now);
+                    Ok(draft.with_recorded(recorded.await?))
+                }
+                None if found.closed => Ok(draft.closed()),
+                None => Err(full),
+            };
+        }
         let random = Uuid::new_v4();
         let [first, ..] = *random.as_bytes();
         let place = Place::of(&request.scope, first % PARTITIONS);
@@ -471,6 +493,16 @@ fn why_ask<'a>(
         (false, _) => Cow::Owned(format!(
             "the call is {class} and `{selected_by}` asks for approval"
         )),
+    }
+}
+
+/// Why policy refuses, also where no rule gives a reason.
+pub(super) fn why_deny(verdict: &Verdict<'_>) -> String {
+    match (&verdict.reason, verdict.matched_rule) {
+        (Some(reason), _) => reason.to_string(),
+        (None, "default") => "no rule matches it, and the policy's default denies".to_owned(),
+        (None, "mode") => "the policy's mode denies every call".to_owned(),
+        (None, rule) => format!("rule `{rule}` denies it"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Claim and Complete: one approval, one execution (S6).
 
+use super::decide::why_deny;
 use super::{Engine, EngineError, MAX_ATTEMPTS, refused};
 use crate::domain::{Decision, Id, ToolCall};
 use crate::policy::{Facts, Policy};
@@ -26,8 +27,7 @@ impl Engine {
     ) -> Result<Receipt, EngineError> {
         for _ in 0..MAX_ATTEMPTS {
             let (suspension, now) = self.load(policy, tenant, id).await?;
-            let claimed =
-                suspension.claim(claim, now, policy.claim_within(), policy.claim_lease());
+            let claimed = suspension.claim(claim, now, policy.claim_within(), policy.claim_lease());
             let (state, not_after) = match claimed {
                 Err(refusal) => return Err(refused(refusal, suspension)),
                 Ok(Claimed::Receipt) => return Ok(Receipt { suspension }),
@@ -94,8 +94,7 @@ impl Engine {
         });
         let asks = match verdict.decision {
             Decision::Deny => {
-                let reason = verdict.reason.unwrap_or_default();
-                return Err(EngineError::PolicyDenied(reason.into_owned()));
+                return Err(EngineError::PolicyDenied(why_deny(&verdict)));
             }
             Decision::Ask => true,
             Decision::Allow => policy.select(call.tool.as_str(), class).asks,

@@ -95,7 +95,9 @@ fn weight(suspension: &Suspension) -> usize {
         + call.map_or(0, |call| call.arguments.text().len())
         + approved.map_or(0, |arguments| arguments.text().len())
         + scope.principal.roles.iter().map(String::len).sum::<usize>()
-        + attributes.map(|(key, value)| key.len() + value.len()).sum::<usize>()
+        + attributes
+            .map(|(key, value)| key.len() + value.len())
+            .sum::<usize>()
         + claims.map(|claim| claim.detail.len()).sum::<usize>()
 }
 

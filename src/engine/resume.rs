@@ -54,7 +54,9 @@ impl Engine {
                 self.judge_again(policy, &with_state(suspension.clone(), state.clone()))?;
             }
             let deadline = suspension.expire_time;
-            let written = self.write(policy, suspension, state, Some(deadline)).await?;
+            let written = self
+                .write(policy, suspension, state, Some(deadline))
+                .await?;
             if let Some(suspension) = written {
                 return Ok(Resumption {
                     suspension,

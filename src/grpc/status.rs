@@ -152,7 +152,7 @@ fn store(error: &StoreError) -> Problem {
         Code::Unavailable,
         "STORE_UNAVAILABLE",
         "the store gave no answer, so it is not known whether anything was recorded: \
-         send the same request again",
+         send the same request again (a Decide without run id and call id may then ask twice)",
     )
 }
 

@@ -73,6 +73,8 @@ pub(super) enum Truth {
 pub(super) struct Evaluation<'a> {
     conditions: &'a Conditions,
     facts: Facts<'a>,
+    /// What the conditions have cost so far.
+    spent: u64,
 }
 
 /// Compiles the conditions of all rules, in their order.
@@ -146,6 +148,7 @@ impl<'a> Evaluation<'a> {
         Self {
             conditions,
             facts: Facts::new(input),
+            spent: 0,
         }
     }
 
@@ -170,7 +173,8 @@ impl<'a> Evaluation<'a> {
             &self.facts,
             &self.conditions.patterns,
         );
-        if cost > budget::LIMIT {
+        self.spent = self.spent.saturating_add(cost);
+        if cost > budget::LIMIT || self.spent > budget::DECISION_LIMIT {
             return Truth::Failed(TOO_LONG.to_owned());
         }
         let slots = Slots {

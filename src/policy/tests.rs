@@ -678,7 +678,7 @@ fn several_files_make_one_document() {
 }
 
 #[test]
-fn the_revision_is_of_names_and_texts() {
+fn the_revision_is_of_the_texts_and_of_the_names_of_several_files() {
     let revision = |name: &str, text: &str| {
         Policy::compile(&[Source {
             name: name.into(),
@@ -691,8 +691,18 @@ fn the_revision_is_of_names_and_texts() {
     let first = revision("a", "mode: auto");
     assert_eq!(first, revision("a", "mode: auto"));
     assert_ne!(first, revision("a", "mode: auto\n"));
-    assert_ne!(first, revision("b", "mode: auto"));
+    assert_eq!(first, revision("elsewhere/b", "mode: auto"));
     assert_ne!(first, Policy::defaults().revision());
+    let two = |one: &str, other: &str| {
+        let source = |name: &str, text: &str| Source {
+            name: name.into(),
+            text: text.into(),
+        };
+        let sources = [source(one, "mode: auto"), source(other, "default: deny")];
+        Policy::compile(&sources).unwrap().revision().to_owned()
+    };
+    assert_eq!(two("a", "b"), two("here/a", "there/b"));
+    assert_ne!(two("a", "b"), two("a", "c"));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::pb;
 /// The server as a whole: it answers. It does so without its store, as a call that nobody need be asked about
 /// is decided without one.
 const SERVER: &str = "";
-/// Whether the policy in use is the one on the disk.
+/// Whether there is a policy in use, which holds for as long as this serves: policies are read at start.
 const POLICY: &str = "assent.policy";
 /// Whether the store answers.
 const STORE: &str = "assent.store";

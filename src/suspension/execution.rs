@@ -89,7 +89,8 @@ impl Suspension {
                 return Err(Refusal::NotApproved);
             }
         };
-        if claim.arguments_digest.is_some() && claim.arguments_digest != self.body.arguments_digest {
+        if claim.arguments_digest.is_some() && claim.arguments_digest != self.body.arguments_digest
+        {
             return Err(Refusal::DigestMismatch);
         }
         if receipt {

@@ -74,11 +74,12 @@ impl Suspension {
         }
         let Some(answer) = &reply.answer else {
             return Err(Refusal::KindMismatch(
-                "the answer is missing: say `approval.approved`, there is no default",
+                "this takes an approval: say `approval.approved`, true or false, as there is no default",
             ));
         };
         let Answer::Approval(approval) = answer;
-        if reply.arguments_digest.is_some() && reply.arguments_digest != self.body.arguments_digest {
+        if reply.arguments_digest.is_some() && reply.arguments_digest != self.body.arguments_digest
+        {
             return Err(Refusal::DigestMismatch);
         }
         if let Some(flaw) = &reply.flaw {
@@ -175,7 +176,11 @@ impl Suspension {
             !(rule.exclude_requester && by == requester) && has_role(rule, roles)
         };
         let mut approvers: Vec<&Id> = Vec::new();
-        let votes = self.state.votes.iter().map(|vote| (&vote.by, &vote.by_roles));
+        let votes = self
+            .state
+            .votes
+            .iter()
+            .map(|vote| (&vote.by, &vote.by_roles));
         let last = self.state.resolution.iter().map(|r| (&r.by, &r.by_roles));
         for (by, roles) in votes.chain(last) {
             if eligible(by, roles) && !approvers.contains(&by) {

@@ -130,7 +130,10 @@ fn claim_at(suspension: &Suspension, claim: &Claim, now: i64) -> Result<Claimed,
 fn claimed(attempt_id: &str, now: i64) -> Suspension {
     let suspension = approved();
     match claim_at(&suspension, &attempt(attempt_id), now) {
-        Ok(Claimed::Taken { state, .. }) => Suspension { state: *state, ..suspension },
+        Ok(Claimed::Taken { state, .. }) => Suspension {
+            state: *state,
+            ..suspension
+        },
         other => panic!("{other:?}"),
     }
 }
@@ -138,7 +141,10 @@ fn claimed(attempt_id: &str, now: i64) -> Suspension {
 fn in_doubt() -> Suspension {
     let suspension = claimed("w1", 200);
     let state = suspension.settled(at(200).after(LEASE)).unwrap();
-    Suspension { state, ..suspension }
+    Suspension {
+        state,
+        ..suspension
+    }
 }
 
 #[test]
@@ -147,7 +153,10 @@ fn an_answer_at_the_deadline_is_late_and_just_before_it_is_not() {
     assert_eq!(suspension.settled(at(DEADLINE - 1)), None);
     let state = suspension.settled(at(DEADLINE)).unwrap();
     assert_eq!(state.status, Status::Expired);
-    let expired = Suspension { state, ..suspension };
+    let expired = Suspension {
+        state,
+        ..suspension
+    };
     for answer in [yes(), no(""), None] {
         assert_eq!(
             expired.resume(&reply("ann", answer), at(DEADLINE)),
@@ -175,13 +184,19 @@ fn an_answer_says_who_and_when_and_a_denial_what_the_model_is_told() {
     let yes = settle(pending(), &reply("ann", yes()));
     let resolution = yes.state.resolution.unwrap();
     assert_eq!(yes.state.status, Status::Approved);
-    assert_eq!((resolution.by, resolution.resolve_time), (id("ann"), at(100)));
+    assert_eq!(
+        (resolution.by, resolution.resolve_time),
+        (id("ann"), at(100))
+    );
     assert_eq!(resolution.outcome, None);
 
     let no = settle(pending(), &reply("bob", no("not this quarter")));
     let resolution = no.state.resolution.unwrap();
     assert_eq!(no.state.status, Status::Denied);
-    assert_eq!(resolution.outcome, Some(Outcome::denied("not this quarter")));
+    assert_eq!(
+        resolution.outcome,
+        Some(Outcome::denied("not this quarter"))
+    );
 }
 
 #[test]
@@ -427,8 +442,7 @@ fn a_lease_without_an_end_is_in_doubt_and_only_force_with_a_fresh_attempt_takes_
         claim_at(&suspension, &force("w1"), 999_999),
         Err(Refusal::InDoubt(id("w1")))
     );
-    let Ok(Claimed::Taken { state, not_after }) =
-        claim_at(&suspension, &force("w2"), i64::MAX / 2)
+    let Ok(Claimed::Taken { state, not_after }) = claim_at(&suspension, &force("w2"), i64::MAX / 2)
     else {
         panic!("force takes over, however old the approval is");
     };
@@ -454,9 +468,8 @@ fn a_claim_is_in_doubt_at_the_end_of_its_lease_and_not_before() {
 #[test]
 fn the_holder_completes_also_from_in_doubt_and_nobody_else_does() {
     for suspension in [claimed("w1", 200), in_doubt()] {
-        let complete = |attempt: &str, outcome| {
-            suspension.complete(&id(attempt), outcome, "done", at(300))
-        };
+        let complete =
+            |attempt: &str, outcome| suspension.complete(&id(attempt), outcome, "done", at(300));
         assert_eq!(
             complete("w2", Completion::Success),
             Err(Refusal::NotClaimed)
@@ -523,9 +536,8 @@ fn edited_arguments_are_what_would_run() {
 #[test]
 fn what_is_claimed_or_in_doubt_is_kept_for_ever_and_the_rest_for_its_retention() {
     let retention = Duration::from_secs(60);
-    let upkeep = |suspension: &Suspension| {
-        suspension.state.upkeep(suspension.expire_time, retention)
-    };
+    let upkeep =
+        |suspension: &Suspension| suspension.state.upkeep(suspension.expire_time, retention);
     let until = at(DEADLINE).after(retention);
     let kept = |open, wake, keep_until| Upkeep {
         open,
@@ -538,7 +550,10 @@ fn what_is_claimed_or_in_doubt_is_kept_for_ever_and_the_rest_for_its_retention()
     );
     assert_eq!(upkeep(&approved()), kept(true, Some(until), Some(until)));
     let lease_end = at(200).after(LEASE);
-    assert_eq!(upkeep(&claimed("w1", 200)), kept(false, Some(lease_end), None));
+    assert_eq!(
+        upkeep(&claimed("w1", 200)),
+        kept(false, Some(lease_end), None)
+    );
     assert_eq!(upkeep(&in_doubt()), kept(false, None, None));
     let late = at(DEADLINE + 77);
     let state = pending().settled(late).unwrap();
@@ -559,6 +574,9 @@ fn a_record_survives_its_spelling() {
     let body = serde_json::to_string(&suspension.body).unwrap();
     let state = serde_json::to_string(&suspension.state).unwrap();
     let body: Body = serde_json::from_str(&body).unwrap();
-    assert_eq!(serde_json::from_str::<State>(&state).unwrap(), suspension.state);
+    assert_eq!(
+        serde_json::from_str::<State>(&state).unwrap(),
+        suspension.state
+    );
     assert_eq!(format!("{body:?}"), format!("{:?}", suspension.body));
 }

@@ -145,8 +145,13 @@ impl Session {
             tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
             return Ok(());
         }
-        let service = self.pool.get_service_by_name("assent.v1.DecisionService").unwrap();
-        let call = step["call"].as_str().ok_or("a step needs `call` or `wait`")?;
+        let service = self
+            .pool
+            .get_service_by_name("assent.v1.DecisionService")
+            .unwrap();
+        let call = step["call"]
+            .as_str()
+            .ok_or("a step needs `call` or `wait`")?;
         let method = service
             .methods()
             .find(|method| method.name() == call)
@@ -175,7 +180,9 @@ impl Session {
     fn save(&mut self, step: &Json, answer: &Json) -> Result<(), String> {
         for (variable, path) in step["save"].as_object().into_iter().flatten() {
             let path = path.as_str().ok_or("a saved path is a text")?;
-            let value = path.split('.').try_fold(answer, |value, key| value.get(key));
+            let value = path
+                .split('.')
+                .try_fold(answer, |value, key| value.get(key));
             let value = value.ok_or_else(|| format!("the answer has no `{path}`: {answer}"))?;
             self.saved.insert(variable.clone(), value.clone());
         }
@@ -188,7 +195,8 @@ impl Session {
             Json::String(text) => match text.split_once('$') {
                 Some((mark @ ("" | "!" | "~"), variable)) if !variable.is_empty() => {
                     let saved = self.saved.get(variable);
-                    let saved = saved.ok_or_else(|| format!("nothing was saved as `{variable}`"))?;
+                    let saved =
+                        saved.ok_or_else(|| format!("nothing was saved as `{variable}`"))?;
                     match saved.as_str() {
                         Some(saved) => json!(format!("{mark}{saved}")),
                         None => saved.clone(),
@@ -196,7 +204,10 @@ impl Session {
                 }
                 _ => value.clone(),
             },
-            Json::Array(items) => items.iter().map(|item| self.fill(item)).collect::<Result<_, _>>()?,
+            Json::Array(items) => items
+                .iter()
+                .map(|item| self.fill(item))
+                .collect::<Result<_, _>>()?,
             Json::Object(fields) => fields
                 .iter()
                 .map(|(key, value)| Ok((key.clone(), self.fill(value)?)))
@@ -206,9 +217,16 @@ impl Session {
         })
     }
 
-    fn compare_error(&self, method: &MethodDescriptor, want: &Json, status: &Status) -> Result<(), String> {
+    fn compare_error(
+        &self,
+        method: &MethodDescriptor,
+        want: &Json,
+        status: &Status,
+    ) -> Result<(), String> {
         let details = status.get_error_details();
-        let info = details.error_info().ok_or_else(|| format!("no ErrorInfo in {status:?}"))?;
+        let info = details
+            .error_info()
+            .ok_or_else(|| format!("no ErrorInfo in {status:?}"))?;
         if info.domain != "assent" {
             return Err(format!("the domain is `{}`", info.domain));
         }
@@ -223,19 +241,36 @@ impl Session {
         let mut want = want.clone();
         if let Some(field) = want.as_object_mut().and_then(|want| want.remove("field")) {
             let field = field.as_str().ok_or("`field` is a text")?;
-            let fields: Vec<_> = details.bad_request().iter().flat_map(|bad| &bad.field_violations).collect();
-            if !fields.iter().any(|violation| violation.field.contains(field)) {
-                return Err(format!("no violation of `{field}` in {fields:?}: {status:?}"));
+            let fields: Vec<_> = details
+                .bad_request()
+                .iter()
+                .flat_map(|bad| &bad.field_violations)
+                .collect();
+            if !fields
+                .iter()
+                .any(|violation| violation.field.contains(field))
+            {
+                return Err(format!(
+                    "no violation of `{field}` in {fields:?}: {status:?}"
+                ));
             }
         }
         compare("error", &want, &had)
     }
 
     fn suspension_detail(&self, method: &MethodDescriptor, status: &Status) -> Option<Json> {
-        let details = tonic_types::pb::Status::decode(status.details()).ok()?.details;
-        let detail = details.into_iter().find(|any| any.type_url.ends_with("/assent.v1.Suspension"))?;
-        let suspension = method.parent_pool().get_message_by_name("assent.v1.Suspension")?;
-        Some(to_json(&DynamicMessage::decode(suspension, detail.value.as_slice()).ok()?))
+        let details = tonic_types::pb::Status::decode(status.details())
+            .ok()?
+            .details;
+        let detail = details
+            .into_iter()
+            .find(|any| any.type_url.ends_with("/assent.v1.Suspension"))?;
+        let suspension = method
+            .parent_pool()
+            .get_message_by_name("assent.v1.Suspension")?;
+        Some(to_json(
+            &DynamicMessage::decode(suspension, detail.value.as_slice()).ok()?,
+        ))
     }
 }
 

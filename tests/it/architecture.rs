@@ -18,7 +18,16 @@ const FLOORS: &[&[&str]] = &[
     &["store"],
     &["engine", "watch"],
     &["grpc"],
-    &["cli", "config", "listener", "policy_source", "probe", "server", "startup", "telemetry"],
+    &[
+        "cli",
+        "config",
+        "listener",
+        "policy_source",
+        "probe",
+        "server",
+        "startup",
+        "telemetry",
+    ],
     &["main"],
 ];
 
@@ -56,7 +65,11 @@ const NOT_IN_POLICY: &[&str] = &["tokio", "tonic", "std::fs", "std::time::System
 #[test]
 fn the_sources_keep_the_house_rules() {
     let sources = sources();
-    assert!(sources.len() > 20, "only {} sources were found", sources.len());
+    assert!(
+        sources.len() > 20,
+        "only {} sources were found",
+        sources.len()
+    );
     let violations: Vec<String> = sources
         .iter()
         .flat_map(|(file, text)| violations(file, text))
@@ -68,7 +81,10 @@ fn the_sources_keep_the_house_rules() {
 fn every_source_is_on_a_floor() {
     for (file, _) in sources() {
         let known = ["lib", "pb"].contains(&root(&file)) || floor(root(&file)).is_some();
-        assert!(known, "src/{file}.rs is on no floor: put it into FLOORS and src/lib.rs");
+        assert!(
+            known,
+            "src/{file}.rs is on no floor: put it into FLOORS and src/lib.rs"
+        );
     }
 }
 
@@ -76,34 +92,68 @@ fn every_source_is_on_a_floor() {
 fn planted_violations_are_found() {
     for (file, text) in [
         ("domain", "use tokio::sync::Mutex;"),
-        ("arguments/reader", "fn f() { let now = std::time::SystemTime::now(); }"),
+        (
+            "arguments/reader",
+            "fn f() { let now = std::time::SystemTime::now(); }",
+        ),
         ("suspension", "use std::{fmt, env};"),
         ("suspension", "use crate::store::Commit;"),
-        ("classify", "fn f() { format!(\"{}\", crate::policy::x()); }"),
+        (
+            "classify",
+            "fn f() { format!(\"{}\", crate::policy::x()); }",
+        ),
         ("policy/rules", "use cel::Program;"),
         ("policy/rules", "use crate::store::SuspensionStore;"),
         ("policy/rules", "pub async fn evaluate() {}"),
         ("store/sqlite", "use crate::policy::Policy;"),
         ("store/sqlite", "use redis::Client;"),
         ("store/redis", "use rusqlite as db;"),
-        ("store/redis", "fn f(s: &crate::suspension::Suspension) { s.resume(); }"),
+        (
+            "store/redis",
+            "fn f(s: &crate::suspension::Suspension) { s.resume(); }",
+        ),
         ("engine/decide", "use crate::pb;"),
-        ("engine", "use tonic as t; fn f() { t::Status::internal(\"x\"); }"),
-        ("grpc", "use tonic::Status; fn f() -> Status { Status::internal(\"x\") }"),
-        ("grpc/convert", "fn f() -> tonic::Status { tonic::Status::with_details() }"),
+        (
+            "engine",
+            "use tonic as t; fn f() { t::Status::internal(\"x\"); }",
+        ),
+        (
+            "grpc",
+            "use tonic::Status; fn f() -> Status { Status::internal(\"x\") }",
+        ),
+        (
+            "grpc/convert",
+            "fn f() -> tonic::Status { tonic::Status::with_details() }",
+        ),
         ("server", "fn f() { std::process::exit(1) }"),
         ("cli/show", "use std::env::var;"),
     ] {
         assert!(!violations(file, text).is_empty(), "{file}: {text}");
     }
     for (file, text) in [
-        ("domain", "use std::time::Duration; #[cfg(test)] mod tests { use tokio::test; }"),
-        ("store/redis/script", "use redis::Script; use crate::suspension::State;"),
-        ("grpc/status", "use tonic::Status; fn f() -> Status { Status::internal(\"x\") }"),
+        (
+            "domain",
+            "use std::time::Duration; #[cfg(test)] mod tests { use tokio::test; }",
+        ),
+        (
+            "store/redis/script",
+            "use redis::Script; use crate::suspension::State;",
+        ),
+        (
+            "grpc/status",
+            "use tonic::Status; fn f() -> Status { Status::internal(\"x\") }",
+        ),
         ("grpc", "use tonic::{Request, Response, Status};"),
-        ("engine", "use crate::policy::Policy; use crate::store::Commit;"),
+        (
+            "engine",
+            "use crate::policy::Policy; use crate::store::Commit;",
+        ),
     ] {
-        assert_eq!(violations(file, text), Vec::<String>::new(), "{file}: {text}");
+        assert_eq!(
+            violations(file, text),
+            Vec::<String>::new(),
+            "{file}: {text}"
+        );
     }
 }
 
@@ -139,14 +189,18 @@ fn floor(module: &str) -> Option<usize> {
 
 /// Whether `file` is `home` or below it.
 fn lives_in(file: &str, home: &str) -> bool {
-    file == home || file.strip_prefix(home).is_some_and(|rest| rest.starts_with('/'))
+    file == home
+        || file
+            .strip_prefix(home)
+            .is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn violations(file: &str, text: &str) -> Vec<String> {
     let source = Source::parse(text);
     let own = root(file);
     let mut found = Vec::new();
-    let mut forbid = |path: &str, why: String| found.push(format!("src/{file}.rs names `{path}`: {why}"));
+    let mut forbid =
+        |path: &str, why: String| found.push(format!("src/{file}.rs names `{path}`: {why}"));
     for path in &source.paths {
         let names = |what: &str| path == what || path.starts_with(&format!("{what}::"));
         for (what, homes) in HOMES {
@@ -204,7 +258,11 @@ struct Source {
 impl Source {
     fn parse(text: &str) -> Self {
         let file = syn::parse_file(text).unwrap();
-        let items: Vec<Item> = file.items.into_iter().filter(|item| !is_test(item)).collect();
+        let items: Vec<Item> = file
+            .items
+            .into_iter()
+            .filter(|item| !is_test(item))
+            .collect();
         let mut imports = HashMap::new();
         for item in &items {
             if let Item::Use(item) = item {
@@ -267,7 +325,9 @@ fn is_punct(token: Option<&TokenTree>, character: char) -> bool {
 
 fn import(tree: &syn::UseTree, prefix: String, imports: &mut HashMap<String, String>) {
     match tree {
-        syn::UseTree::Path(path) => import(&path.tree, format!("{prefix}{}::", path.ident), imports),
+        syn::UseTree::Path(path) => {
+            import(&path.tree, format!("{prefix}{}::", path.ident), imports)
+        }
         syn::UseTree::Group(group) => {
             for tree in &group.items {
                 import(tree, prefix.clone(), imports);
@@ -303,6 +363,11 @@ fn is_test(item: &Item) -> bool {
         _ => return false,
     };
     attributes.iter().any(|attribute| {
-        attribute.path().is_ident("cfg") && attribute.meta.to_token_stream().to_string().contains("test")
+        attribute.path().is_ident("cfg")
+            && attribute
+                .meta
+                .to_token_stream()
+                .to_string()
+                .contains("test")
     })
 }

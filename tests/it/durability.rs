@@ -39,7 +39,10 @@ async fn survives(store: &str) {
         assert_eq!(&wire::get(&client, &suspension.id).await, suspension);
     }
     let again = wire::suspend(&client, "call-0").await;
-    assert_eq!(again.id, opened[0].id, "the call id still names the suspension");
+    assert_eq!(
+        again.id, opened[0].id,
+        "the call id still names the suspension"
+    );
     let approved = wire::approve(&client, &opened[0].id).await;
     server.kill9();
 
@@ -92,7 +95,13 @@ async fn two_replicas_settle_what_expires_within_a_second() {
         }),
         ..wire::destructive("expiring")
     };
-    let opened = one.decide(request).await.unwrap().into_inner().suspension.unwrap();
+    let opened = one
+        .decide(request)
+        .await
+        .unwrap()
+        .into_inner()
+        .suspension
+        .unwrap();
     let wait = pb::GetSuspensionRequest {
         suspension_id: opened.id,
         wait: Some(prost_types::Duration {

@@ -21,7 +21,9 @@ pub async fn unary(
     let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
     let path = path.parse().unwrap();
     let codec = DynamicCodec(method.output());
-    let response = client.unary(tonic::Request::new(request), path, codec).await?;
+    let response = client
+        .unary(tonic::Request::new(request), path, codec)
+        .await?;
     Ok(response.into_inner())
 }
 
@@ -48,7 +50,11 @@ impl Encoder for DynamicCodec {
     type Item = DynamicMessage;
     type Error = Status;
 
-    fn encode(&mut self, message: DynamicMessage, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+    fn encode(
+        &mut self,
+        message: DynamicMessage,
+        buffer: &mut EncodeBuf<'_>,
+    ) -> Result<(), Status> {
         message
             .encode(buffer)
             .map_err(|error| Status::internal(error.to_string()))

@@ -9,6 +9,7 @@ use tonic::{Code, Status};
 
 use crate::support::server::{InProcess, in_process};
 use crate::support::stores::{Home, Homes};
+use crate::support::{SOON, eventually};
 use crate::wire::{self, Client};
 
 /// Runs one body on each home, with a server, a client and a clock that can be moved.
@@ -31,12 +32,15 @@ macro_rules! on_both_stores {
 on_both_stores! {
     an_abandoned_run_takes_its_other_suspensions_along: "";
     a_cancelled_run_opens_nothing_more: "";
+    a_busy_run_does_not_outrun_its_end: "";
     a_cancelled_session_ends_all_its_runs: "";
     a_denied_expiry_leaves_the_run_alone: "suspensions: {approval: {on_expiry: deny}}";
     an_approval_that_nobody_used_grows_stale: "";
     a_claim_asks_the_policy_of_the_moment: "";
     edits_are_judged_as_the_call_would_be:
         "rules: [{id: cap, tools: ['*'], when: args.cents > 500000, decision: deny, reason: too much}]";
+    a_tenants_limit_refuses_the_new_and_answers_for_the_known: "limits: {pending_per_tenant: 1}";
+    a_refusal_by_mode_or_default_says_so: "default: deny";
     a_dry_run_tells_what_is_recorded_and_writes_nothing: "";
     a_call_from_a_program_hears_what_was_recorded_for_it: "";
 }
@@ -72,7 +76,12 @@ impl World {
     }
 
     async fn decide(&self, request: pb::DecideRequest) -> pb::DecideResponse {
-        self.client.clone().decide(request).await.unwrap().into_inner()
+        self.client
+            .clone()
+            .decide(request)
+            .await
+            .unwrap()
+            .into_inner()
     }
 
     /// A call of one run, which suspends.
@@ -92,17 +101,30 @@ impl World {
             attempt_id: "w1".to_owned(),
             ..Default::default()
         };
-        self.client.clone().claim(request).await.map(tonic::Response::into_inner)
+        self.client
+            .clone()
+            .claim(request)
+            .await
+            .map(tonic::Response::into_inner)
     }
 
-    async fn cancel(&self, scope: pb::Scope, target: pb::cancel_request::Target) -> pb::CancelResponse {
+    async fn cancel(
+        &self,
+        scope: pb::Scope,
+        target: pb::cancel_request::Target,
+    ) -> pb::CancelResponse {
         let request = pb::CancelRequest {
             target: Some(target),
             scope: Some(scope),
             by: "user-1".to_owned(),
             reason: "interrupted".to_owned(),
         };
-        self.client.clone().cancel(request).await.unwrap().into_inner()
+        self.client
+            .clone()
+            .cancel(request)
+            .await
+            .unwrap()
+            .into_inner()
     }
 }
 
@@ -116,7 +138,10 @@ fn in_run(run: &str, call: &str) -> pb::DecideRequest {
 
 async fn an_abandoned_run_takes_its_other_suspensions_along(world: World) {
     let short = pb::DecideRequest {
-        expires_in: Some(prost_types::Duration { seconds: 60, nanos: 0 }),
+        expires_in: Some(prost_types::Duration {
+            seconds: 60,
+            nanos: 0,
+        }),
         ..in_run("r1", "c1")
     };
     let expiring = world.decide(short).await.suspension.unwrap();
@@ -138,12 +163,21 @@ async fn an_abandoned_run_takes_its_other_suspensions_along(world: World) {
     assert_eq!(elsewhere.status(), pb::SuspensionStatus::Pending);
 
     let later = world.decide(in_run("r1", "c5")).await;
-    assert_eq!((later.effect(), later.kind.as_str()), (pb::Effect::Deny, "cancelled"));
+    assert_eq!(
+        (later.effect(), later.kind.as_str()),
+        (pb::Effect::Deny, "cancelled")
+    );
     let voided = world.decide(in_run("r1", "c3")).await;
-    assert_eq!((voided.effect(), voided.kind.as_str()), (pb::Effect::Deny, "cancelled"));
+    assert_eq!(
+        (voided.effect(), voided.kind.as_str()),
+        (pb::Effect::Deny, "cancelled")
+    );
     let first = world.decide(in_run("r1", "c1")).await;
     assert_eq!(first.kind, "suspension_expired");
-    assert_eq!(world.decide(in_run("r2", "c6")).await.effect(), pb::Effect::Suspend);
+    assert_eq!(
+        world.decide(in_run("r2", "c6")).await.effect(),
+        pb::Effect::Suspend
+    );
 }
 
 async fn a_cancelled_run_opens_nothing_more(world: World) {
@@ -160,16 +194,58 @@ async fn a_cancelled_run_opens_nothing_more(world: World) {
     assert_eq!((repeated.cancelled_count, repeated.voided_count), (0, 0));
 
     let resolution = world.read(&pending).await.resolution.unwrap();
-    assert_eq!((resolution.by.as_str(), resolution.kind.as_str()), ("user-1", "cancelled"));
-    assert_eq!(world.read(&approved).await.execution(), pb::Execution::Voided);
-    assert_eq!(world.read(&claimed).await.execution(), pb::Execution::Claimed);
+    assert_eq!(
+        (resolution.by.as_str(), resolution.kind.as_str()),
+        ("user-1", "cancelled")
+    );
+    assert_eq!(
+        world.read(&approved).await.execution(),
+        pb::Execution::Voided
+    );
+    assert_eq!(
+        world.read(&claimed).await.execution(),
+        pb::Execution::Claimed
+    );
     let later = world.decide(in_run("r1", "c4")).await;
-    assert_eq!((later.effect(), later.kind.as_str()), (pb::Effect::Deny, "cancelled"));
+    assert_eq!(
+        (later.effect(), later.kind.as_str()),
+        (pb::Effect::Deny, "cancelled")
+    );
     let dry = pb::DecideRequest {
         dry_run: true,
         ..in_run("r1", "c5")
     };
     assert_eq!(world.decide(dry).await.kind, "cancelled");
+}
+
+async fn a_busy_run_does_not_outrun_its_end(world: World) {
+    let mut approved = Vec::new();
+    for number in 0..60 {
+        let opened = world.open("r1", &format!("c{number}")).await;
+        approved.push(wire::approve(&world.client, &opened.id).await);
+    }
+    // Whoever claims changes a record of the run, again and again, while it is being ended.
+    let claims = async {
+        for suspension in &approved {
+            let _claimed_or_voided = world.claim(suspension).await;
+        }
+    };
+    let target = pb::cancel_request::Target::RunId("r1".to_owned());
+    let scope = pb::Scope {
+        session_id: "s1".to_owned(),
+        ..Default::default()
+    };
+    let (cancelled, ()) = tokio::join!(world.cancel(scope, target), claims);
+    let mut voided = 0;
+    for suspension in &approved {
+        match world.read(suspension).await.execution() {
+            pb::Execution::Claimed => {}
+            pb::Execution::Voided => voided += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(cancelled.voided_count, voided);
+    assert_eq!(world.decide(in_run("r1", "later")).await.kind, "cancelled");
 }
 
 async fn a_cancelled_session_ends_all_its_runs(world: World) {
@@ -194,16 +270,28 @@ async fn a_cancelled_session_ends_all_its_runs(world: World) {
 
 async fn a_denied_expiry_leaves_the_run_alone(world: World) {
     let short = pb::DecideRequest {
-        expires_in: Some(prost_types::Duration { seconds: 60, nanos: 0 }),
+        expires_in: Some(prost_types::Duration {
+            seconds: 60,
+            nanos: 0,
+        }),
         ..in_run("r1", "c1")
     };
     let expiring = world.decide(short).await.suspension.unwrap();
     let sibling = world.open("r1", "c2").await;
     world.clock.advance(Duration::from_secs(60));
     let expired = world.read(&expiring).await.resolution.unwrap();
-    assert_eq!((expired.kind.as_str(), expired.retryable), ("expired", true));
-    assert_eq!(world.read(&sibling).await.status(), pb::SuspensionStatus::Pending);
-    assert_eq!(world.decide(in_run("r1", "c3")).await.effect(), pb::Effect::Suspend);
+    assert_eq!(
+        (expired.kind.as_str(), expired.retryable),
+        ("expired", true)
+    );
+    assert_eq!(
+        world.read(&sibling).await.status(),
+        pb::SuspensionStatus::Pending
+    );
+    assert_eq!(
+        world.decide(in_run("r1", "c3")).await.effect(),
+        pb::Effect::Suspend
+    );
 }
 
 async fn an_approval_that_nobody_used_grows_stale(world: World) {
@@ -216,7 +304,10 @@ async fn an_approval_that_nobody_used_grows_stale(world: World) {
         ..in_run("r1", "c1")
     };
     let decided = world.decide(asked).await;
-    assert_eq!((decided.effect(), decided.kind.as_str()), (pb::Effect::Deny, "expired"));
+    assert_eq!(
+        (decided.effect(), decided.kind.as_str()),
+        (pb::Effect::Deny, "expired")
+    );
     assert!(decided.retryable);
 }
 
@@ -233,16 +324,26 @@ async fn a_claim_asks_the_policy_of_the_moment(world: World) {
     );
     let refused = world.claim(&approved).await.unwrap_err();
     assert_eq!(wire::reason(&refused), "APPROVAL_INSUFFICIENT");
-    world.swap_policy("rules: [{id: broken, tools: ['*'], when: args.nothing == 1, decision: allow}]");
+    world.swap_policy(
+        "rules: [{id: broken, tools: ['*'], when: args.nothing == 1, decision: allow}]",
+    );
     let refused = world.claim(&approved).await.unwrap_err();
     assert_eq!(wire::reason(&refused), "POLICY_DENIED");
     assert!(refused.message().contains("broken"), "{refused:?}");
-    assert_eq!(world.read(&approved).await, approved, "a refused claim writes nothing");
+    assert_eq!(
+        world.read(&approved).await,
+        approved,
+        "a refused claim writes nothing"
+    );
 
     world.swap_policy("default: ask");
     let receipt = world.claim(&approved).await.unwrap();
     world.swap_policy("mode: deny");
-    assert_eq!(world.claim(&approved).await.unwrap(), receipt, "a repeat asks no policy");
+    assert_eq!(
+        world.claim(&approved).await.unwrap(),
+        receipt,
+        "a repeat asks no policy"
+    );
     assert!(world.claim(&other).await.is_err());
 }
 
@@ -254,12 +355,21 @@ async fn edits_are_judged_as_the_call_would_be(world: World) {
             panic!("an approval");
         };
         approval.edited_arguments_json = json.to_owned();
-        world.client.clone().resume(request).await.map(tonic::Response::into_inner)
+        world
+            .client
+            .clone()
+            .resume(request)
+            .await
+            .map(tonic::Response::into_inner)
     };
     let refused = edit(r#"{"cents":600000}"#).await.unwrap_err();
     assert_eq!(wire::reason(&refused), "POLICY_DENIED");
     let refused = edit(r#"{"amount":1}"#).await.unwrap_err();
-    assert_eq!(wire::reason(&refused), "POLICY_DENIED", "a condition that fails denies");
+    assert_eq!(
+        wire::reason(&refused),
+        "POLICY_DENIED",
+        "a condition that fails denies"
+    );
     let refused = edit("[1]").await.unwrap_err();
     assert_eq!(wire::reason(&refused), "INVALID_REQUEST");
     assert_eq!(world.read(&pending).await, pending, "it is still pending");
@@ -269,13 +379,73 @@ async fn edits_are_judged_as_the_call_would_be(world: World) {
     assert_ne!(receipt.arguments_digest, pending.arguments_digest);
 }
 
+async fn a_tenants_limit_refuses_the_new_and_answers_for_the_known(world: World) {
+    let first = world.open("r1", "c1").await;
+    let other = pb::cancel_request::Target::RunId("r2".to_owned());
+    world.cancel(pb::Scope::default(), other).await;
+    // The count may be a second old, so that some more get in.
+    let mut opened = vec![first.id.clone()];
+    let full = async || {
+        let call = format!("more-{}", opened.len());
+        match world.client.clone().decide(in_run("r1", &call)).await {
+            Ok(decided) => {
+                opened.push(decided.into_inner().suspension.unwrap().id);
+                false
+            }
+            Err(status) => wire::reason(&status) == "TOO_MANY_PENDING",
+        }
+    };
+    assert!(eventually(SOON, full).await);
+    let again = world.decide(in_run("r1", "c1")).await;
+    assert_eq!(again.suspension, Some(first.clone()));
+    assert_eq!(world.decide(in_run("r2", "c3")).await.kind, "cancelled");
+    let foreign = {
+        let mut request = in_run("r1", "c4");
+        request.scope.as_mut().unwrap().tenant = "rival".to_owned();
+        request
+    };
+    assert_eq!(world.decide(foreign).await.effect(), pb::Effect::Suspend);
+    for id in &opened {
+        world
+            .client
+            .clone()
+            .resume(wire::answer(id, false))
+            .await
+            .unwrap();
+    }
+    let room = async || {
+        world
+            .client
+            .clone()
+            .decide(in_run("r1", "c5"))
+            .await
+            .is_ok()
+    };
+    assert!(eventually(SOON, room).await);
+}
+
+async fn a_refusal_by_mode_or_default_says_so(world: World) {
+    let denied = world.decide(in_run("r1", "c1")).await;
+    assert_eq!(
+        denied.reason,
+        "no rule matches it, and the policy's default denies"
+    );
+    world.swap_policy("mode: deny");
+    let denied = world.decide(in_run("r1", "c1")).await;
+    assert_eq!(denied.reason, "the policy's mode denies every call");
+    assert!(denied.message_for_model.contains(&denied.reason));
+}
+
 async fn a_dry_run_tells_what_is_recorded_and_writes_nothing(world: World) {
     let dry = |call| pb::DecideRequest {
         dry_run: true,
         ..in_run("r1", call)
     };
     let unknown = world.decide(dry("c1")).await;
-    assert_eq!((unknown.effect(), unknown.suspension), (pb::Effect::Suspend, None));
+    assert_eq!(
+        (unknown.effect(), unknown.suspension),
+        (pb::Effect::Suspend, None)
+    );
     let pending = world.open("r1", "c1").await;
     let known = world.decide(dry("c1")).await;
     assert_eq!(known.suspension, Some(pending.clone()));
@@ -299,9 +469,20 @@ async fn a_call_from_a_program_hears_what_was_recorded_for_it(world: World) {
     let refused = world.decide(program("c1")).await;
     assert_eq!(refused.kind, "approval_required_in_program");
     let pending = world.open("r1", "c1").await;
-    world.client.clone().resume(wire::answer(&pending.id, false)).await.unwrap();
+    world
+        .client
+        .clone()
+        .resume(wire::answer(&pending.id, false))
+        .await
+        .unwrap();
     assert_eq!(world.decide(program("c1")).await.kind, "denied");
     let listed = pb::ListSuspensionsRequest::default();
-    let open = world.client.clone().list_suspensions(listed).await.unwrap().into_inner();
+    let open = world
+        .client
+        .clone()
+        .list_suspensions(listed)
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(open.suspensions, vec![]);
 }

@@ -1,6 +1,9 @@
 //! The integration tests, one binary: the service as its users meet it.
 
-#![allow(unreachable_pub, reason = "the modules of one binary, which nothing else can reach")]
+#![allow(
+    unreachable_pub,
+    reason = "the modules of one binary, which nothing else can reach"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

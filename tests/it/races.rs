@@ -70,7 +70,12 @@ async fn race_answers(clients: &[Client]) {
                 by: format!("person-{number}"),
                 ..wire::answer(&suspension.id, number % 2 == 0)
             };
-            async move { client.resume(request).await.map(tonic::Response::into_inner) }
+            async move {
+                client
+                    .resume(request)
+                    .await
+                    .map(tonic::Response::into_inner)
+            }
         })
         .await;
 

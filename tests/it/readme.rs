@@ -75,8 +75,13 @@ fn the_first_decision_can_be_typed_line_by_line() {
         .filter(|line| line.starts_with("assent "))
         .map(str::to_owned)
         .collect();
-    let verbs: Vec<&str> = commands.iter().filter_map(|line| line.split(' ').nth(1)).collect();
-    let flow = ["decide", "decide", "pending", "show", "approve", "claim", "complete"];
+    let verbs: Vec<&str> = commands
+        .iter()
+        .filter_map(|line| line.split(' ').nth(1))
+        .collect();
+    let flow = [
+        "decide", "decide", "pending", "show", "approve", "claim", "complete",
+    ];
     assert_eq!(verbs, flow);
 
     let mut id = None;
@@ -93,7 +98,12 @@ fn the_first_decision_can_be_typed_line_by_line() {
         let output = shell(&command, &address);
         let suspends = command.contains("--destructive");
         let code = if suspends { 3 } else { 0 };
-        assert_eq!(output.status.code(), Some(code), "{command}\n{}", text(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{command}\n{}",
+            text(&output)
+        );
     }
     let show = shell(&format!("assent show {} --json", id.unwrap()), &address);
     let shown: Json = serde_json::from_slice(&show.stdout).unwrap();
@@ -133,12 +143,18 @@ fn grpcurl_lists_describes_and_calls_by_reflection() {
     assert_eq!(answer["effect"], "EFFECT_SUSPEND");
 
     // Every RPC can be called with an empty request: it answers, or says what is missing.
-    let methods = shell(&format!("grpcurl -plaintext {address} list assent.v1.DecisionService"), &address);
+    let methods = shell(
+        &format!("grpcurl -plaintext {address} list assent.v1.DecisionService"),
+        &address,
+    );
     let methods = text(&methods);
     assert_eq!(methods.lines().count(), 13, "{methods}");
     for method in methods.lines() {
         let (service, name) = method.rsplit_once('.').unwrap();
-        let called = shell(&format!("grpcurl -plaintext {address} {service}/{name}"), &address);
+        let called = shell(
+            &format!("grpcurl -plaintext {address} {service}/{name}"),
+            &address,
+        );
         let said = text(&called);
         let understood = called.status.success()
             || said.contains("Code: InvalidArgument")
@@ -169,7 +185,12 @@ fn the_snippet_is_python() {
             .stdin(Stdio::piped())
             .spawn()
             .expect("python3 is missing: run the tests with `tests/run`, which installs it");
-        python.stdin.take().unwrap().write_all(snippet.as_bytes()).unwrap();
+        python
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(snippet.as_bytes())
+            .unwrap();
         assert!(python.wait().unwrap().success(), "{snippet}");
     }
 }
@@ -183,7 +204,11 @@ fn links_lead_somewhere() {
         .map(|line| {
             let title = line.trim_start_matches('#').trim().to_lowercase();
             let kept = |c: &char| c.is_alphanumeric() || *c == ' ' || *c == '-';
-            title.chars().filter(kept).collect::<String>().replace(' ', "-")
+            title
+                .chars()
+                .filter(kept)
+                .collect::<String>()
+                .replace(' ', "-")
         })
         .collect();
     let mut links = 0;

@@ -312,7 +312,7 @@ async fn who_cannot_get_in_is_told_why_and_the_password_is_never_shown() {
     server.kill();
     let refused = refusal(&right).await;
     assert!(
-        refused.contains("cannot be reached") && !refused.contains("s3cret"),
+        refused.contains("no Redis could be reached") && !refused.contains("s3cret"),
         "{refused}"
     );
 }

@@ -38,7 +38,12 @@ pub fn destructive(call_id: &str) -> pb::DecideRequest {
 
 /// Asks about [`destructive`], which suspends.
 pub async fn suspend(client: &Client, call_id: &str) -> pb::Suspension {
-    let decided = client.clone().decide(destructive(call_id)).await.unwrap().into_inner();
+    let decided = client
+        .clone()
+        .decide(destructive(call_id))
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(decided.effect(), pb::Effect::Suspend);
     decided.suspension.unwrap()
 }
@@ -58,7 +63,12 @@ pub fn answer(suspension_id: &str, approved: bool) -> pb::ResumeRequest {
 
 /// A yes by `tester`, accepted.
 pub async fn approve(client: &Client, suspension_id: &str) -> pb::Suspension {
-    let answered = client.clone().resume(answer(suspension_id, true)).await.unwrap().into_inner();
+    let answered = client
+        .clone()
+        .resume(answer(suspension_id, true))
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(answered.outcome(), pb::ResumeOutcome::Accepted);
     answered.suspension.unwrap()
 }
@@ -69,7 +79,12 @@ pub async fn get(client: &Client, suspension_id: &str) -> pb::Suspension {
         suspension_id: suspension_id.to_owned(),
         ..Default::default()
     };
-    client.clone().get_suspension(request).await.unwrap().into_inner()
+    client
+        .clone()
+        .get_suspension(request)
+        .await
+        .unwrap()
+        .into_inner()
 }
 
 /// The ErrorInfo's reason.
@@ -83,6 +98,8 @@ pub fn reason(status: &Status) -> String {
 pub fn suspension_detail(status: &Status) -> Option<pb::Suspension> {
     use prost_reflect::prost::Message as _;
     let details = StatusDetails::decode(status.details()).ok()?.details;
-    let mut of_suspension = details.into_iter().filter(|any| any.type_url.ends_with("/assent.v1.Suspension"));
+    let mut of_suspension = details
+        .into_iter()
+        .filter(|any| any.type_url.ends_with("/assent.v1.Suspension"));
     pb::Suspension::decode(of_suspension.next()?.value.as_slice()).ok()
 }

@@ -18,6 +18,10 @@ use super::values::{Level, SCALAR_WEIGHT, Size};
 /// The most an evaluation may cost. A test holds the worst that is accepted under 50 ms.
 pub(super) const LIMIT: u64 = 10_000_000;
 
+/// The most that all conditions of one decision may cost together, so that many rules that are each
+/// within [`LIMIT`] do not add up to seconds.
+pub(super) const DECISION_LIMIT: u64 = 5 * LIMIT;
+
 /// Evaluating a node: some allocations, of which a failing comparison makes most.
 const NODE: u64 = 160;
 /// Binding one element of a comprehension.

@@ -256,7 +256,20 @@ impl Checker<'_> {
                 Read::PrincipalId | Read::PrincipalRoles | Read::PrincipalAttributes => {
                     self.slot(&Read::HasPrincipal)
                 }
-                _ => Expr::Literal(LiteralValue::Boolean(true.into())),
+                Read::ToolId
+                | Read::ToolTitle
+                | Read::ToolClass
+                | Read::ToolServer
+                | Read::Tenant
+                | Read::Session
+                | Read::Run
+                | Read::AgentPath
+                | Read::Now => Expr::Literal(LiteralValue::Boolean(true.into())),
+                // Tested already, or not by field.
+                Read::Argument(_)
+                | Read::HasArgument(_)
+                | Read::HasToolOrigin
+                | Read::HasPrincipal => self.slot(read),
             });
         }
         let mut expr = self.slot(read);

@@ -59,7 +59,8 @@ pub(super) fn syntax(source: &str, errors: &ParseErrors) -> Problem {
 pub(super) fn failure(error: &ExecutionError, facts: &Facts<'_>, reads: &[Read]) -> String {
     match error {
         ExecutionError::UndeclaredReference(name) => absence(name, facts, reads),
-        ExecutionError::NoSuchKey(key) => no_such_key(key),
+        // The key may have been computed from the arguments, which no reason shows.
+        ExecutionError::NoSuchKey(_) => "a map does not have a key that is read".to_owned(),
         ExecutionError::NoSuchOverload(overload) => operands(
             overload.function(),
             overload.argument_types().iter().map(String::as_str),

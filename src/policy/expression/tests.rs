@@ -323,7 +323,7 @@ fn what_cannot_be_evaluated_fails_and_says_why() {
         (
             "args.list[0].a == 1",
             r#"{"list": [{}]}"#,
-            "no such key: `a`",
+            "a map does not have a key that is read",
         ),
         (
             "args.x",

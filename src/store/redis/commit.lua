@@ -5,8 +5,8 @@
 --       then         with a closing: the group's open index, and the closing
 -- ARGV  1 clock offset, ms     2 operation id             3 not after this moment, or ''
 --       4 channel              5 ms that keys outlive what they hold
---       6 how many records     7 how many open ones the group must have, or ''
---       8 retention of the closing, ms                     9 the run that they must be of, or '' for all
+--       6 how many records     7 how many open ones the group must have, or '' for whatever it has
+--       8 retention of the closing, ms, or '' without one  9 the run that they must be of, or '' for all
 --       then six for each record: the version it must have; state; open (1 or 0); wake, or '';
 --       what to do then (`settle` or `collect`); keep until, or ''
 -- Also touches the indexes and the call key that each record names, and the records in the open index.
@@ -84,7 +84,7 @@ for i = 1, count do
   end
 end
 
-if ARGV[7] ~= '' then
+if ARGV[8] ~= '' then
   redis.call('SET', KEYS[3 + count], now + ARGV[8], 'PX', ARGV[8] + ARGV[5])
 end
 if count > 0 then redis.call('PUBLISH', ARGV[4], table.concat(changed, ' ')) end

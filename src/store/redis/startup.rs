@@ -100,7 +100,10 @@ impl Server {
                 "Redis at `{place}` did not answer within {limit:?}"
             ));
         }
-        unusable(format!("Redis at `{place}` cannot be reached: {error}"))
+        // What is no Redis is quoted by the client line by line.
+        let error = error.to_string();
+        let first = error.lines().next().unwrap_or_default();
+        unusable(format!("no Redis could be reached at `{place}`: {first}"))
     }
 
     /// Checks the server and the layout of the keys, and says what the operator should know.

@@ -121,7 +121,11 @@ impl RedisStore {
             Some(closing) => call
                 .key(partition.open(closing.group.index()))
                 .key(partition.closing(closing.group.closing()))
-                .number(closing.open)
+                .arg(
+                    closing
+                        .open
+                        .map_or_else(String::new, |open| open.to_string()),
+                )
                 .number(millis(closing.retention))
                 .arg(run_of(&closing.group)),
             None => call.arg("").arg("").arg(""),

@@ -199,7 +199,7 @@ async fn reopening_keeps_everything() {
         not_after: None,
         closing: Some(crate::store::Closing {
             group,
-            open: 1,
+            open: Some(1),
             retention: DAY,
         }),
     };

@@ -120,8 +120,9 @@ pub(super) fn commit(
         return Ok(Committed::Stale);
     }
     if let Some(closing) = &commit.closing {
-        let open = count_members(step, commit.partition, &closing.group)?;
-        if open != closing.open {
+        if let Some(expected) = closing.open
+            && count_members(step, commit.partition, &closing.group)? != expected
+        {
             return Ok(Committed::Stale);
         }
         close(step, commit.partition, closing)?;

@@ -222,7 +222,7 @@ impl Fixture {
             partition,
             closing: Some(Closing {
                 group: group.clone(),
-                open,
+                open: Some(open),
                 retention: RETENTION,
             }),
             ..commit(changes)

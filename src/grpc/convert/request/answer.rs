@@ -107,7 +107,13 @@ fn approval(wire: pb::Approval, limits: &Limits) -> Converted<Answered> {
             Ok(arguments) => (Some(arguments), None),
             Err(InvalidField { path: _, message }) => {
                 let message = message.into();
-                (None, Some(Refusal::Invalid { field: EDITS, message }))
+                (
+                    None,
+                    Some(Refusal::Invalid {
+                        field: EDITS,
+                        message,
+                    }),
+                )
             }
         }
     };

@@ -446,10 +446,7 @@ fn an_answer_without_a_decision_or_of_another_kind_is_no_answer() {
 
 #[test]
 fn edits_that_are_no_arguments_are_a_flaw_for_the_engine_to_tell_in_its_turn() {
-    for (edits, says) in [
-        ("[]", "expected"),
-        (r#"{"a":1,"a":1}"#, "duplicate key"),
-    ] {
+    for (edits, says) in [("[]", "expected"), (r#"{"a":1,"a":1}"#, "duplicate key")] {
         let wire = approval(Some(true), 0, edits);
         let reply = resume(wire, &limits()).ok().unwrap().reply;
         let Some(Refusal::Invalid { field, message }) = reply.flaw else {

@@ -44,7 +44,7 @@ pub(in crate::grpc) fn suspension(record: Suspension) -> pb::Suspension {
             }),
         ),
     };
-    // Who withdrew an approval has no field in the contract; the decision log has it.
+    // Who withdrew an approval has no field in the contract; Decide's message has the reason.
     let State {
         status: progress,
         execution: used,

@@ -1,0 +1,166 @@
+//! The cost of one decision in process: arguments, class, selectors and rules, without wire and store.
+//!
+//! Each line is the median of many samples. The ratio at the end says what ten thousand rules cost beside ten; as rules
+//! are indexed by tool it is about one. How to run it and how to read it stands in `README.md` beside this file.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a bench that cannot measure has nothing better to do than to say so and stop"
+)]
+
+use std::fmt::Write;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use assent::arguments::Arguments;
+use assent::domain::{
+    Annotations, Decision, Id, Origin, Principal, RiskClass, Scope, Timestamp, ToolCall,
+};
+use assent::policy::{Facts, Policy, Source};
+
+/// As many bytes as a model's call usually has.
+const ARGUMENTS: &str = include_str!("support/search.json").trim_ascii();
+const MAX_BYTES: usize = 256 * 1024;
+const TOOL: &str = "crm.search_orders";
+
+const SAMPLES: usize = 41;
+const SAMPLE: Duration = Duration::from_millis(10);
+
+fn main() {
+    if !std::env::args().any(|argument| argument == "--bench") {
+        println!("measured by `cargo bench --bench decision`, not by `cargo test`");
+        return;
+    }
+    let call = call();
+    let scope = scope();
+    let hundred = Policy::compile(&[Source {
+        name: "policy-100.yaml".to_owned(),
+        text: include_str!("policy-100.yaml").to_owned(),
+    }]);
+    let hundred = hundred.expect("the policy of the benches compiles");
+
+    println!("{} bytes of arguments", ARGUMENTS.len());
+    measure("parse the arguments", || parse().object().len());
+    measure("digest of tool and arguments", || {
+        call.arguments.digest(TOOL)
+    });
+    measure("classify and select", || {
+        let class = hundred.classify(&call).class;
+        hundred.select(TOOL, class).asks
+    });
+    let few = with_rules(10);
+    let many = with_rules(10_000);
+    let ten = measure("rules: 10, one condition evaluated", || {
+        evaluate(&few, &call, &scope)
+    });
+    let all = measure("rules: 10,000, one condition evaluated", || {
+        evaluate(&many, &call, &scope)
+    });
+    measure("rules: 100, three conditions evaluated", || {
+        evaluate(&hundred, &call, &scope)
+    });
+    let mut asked = call.clone();
+    measure("all of it, 100 rules", || {
+        asked.arguments = parse();
+        let class = hundred.classify(&asked).class;
+        (
+            hundred.select(TOOL, class).asks,
+            asked.arguments.digest(TOOL),
+            evaluate(&hundred, &asked, &scope),
+        )
+    });
+    println!("{:40}{:>12.2}", "10,000 rules beside 10", all / ten);
+}
+
+/// The median time of one run, in nanoseconds.
+fn measure<T>(name: &str, mut run: impl FnMut() -> T) -> f64 {
+    let mut sample = |runs: u32| {
+        let started = Instant::now();
+        for _ in 0..runs {
+            black_box(run());
+        }
+        started.elapsed()
+    };
+    let mut runs = 1;
+    while sample(runs) < SAMPLE {
+        runs *= 2;
+    }
+    let mut samples: Vec<f64> = (0..SAMPLES)
+        .map(|_| sample(runs).as_secs_f64() * 1e9 / f64::from(runs))
+        .collect();
+    samples.sort_by(f64::total_cmp);
+    let median = samples.get(SAMPLES / 2).copied().unwrap_or_default();
+    println!("{name:40}{median:>12.0} ns");
+    median
+}
+
+fn parse() -> Arguments {
+    Arguments::parse(black_box(ARGUMENTS), MAX_BYTES).expect("the arguments are JSON")
+}
+
+fn evaluate(policy: &Policy, call: &ToolCall, scope: &Scope) -> Decision {
+    let verdict = policy.evaluate(&Facts {
+        call: black_box(call),
+        class: RiskClass::ReadOnly,
+        scope,
+        now: Timestamp::from_millis(1_767_225_600_000),
+    });
+    assert_eq!(verdict.decision, Decision::Allow, "{verdict:?}");
+    verdict.decision
+}
+
+/// So many rules, the last of which decides: most name a tool, each tenth a family of tools.
+fn with_rules(count: u32) -> Policy {
+    let mut text = "rules:\n".to_owned();
+    for number in 1..count {
+        let tool = if number % 10 == 0 { "*" } else { "update" };
+        let _ = writeln!(
+            text,
+            "  - {{id: rule-{number}, tools: [\"service_{number}.{tool}\"], decision: deny}}"
+        );
+    }
+    text.push_str("  - {id: last, tools: [\"crm.*\"], when: args.limit <= 500, decision: allow}\n");
+    let compiled = Policy::compile(&[Source {
+        name: "rules.yaml".to_owned(),
+        text,
+    }]);
+    compiled.expect("the rules compile")
+}
+
+fn id(text: &str) -> Id {
+    Id::parse(text).expect("the id is plain")
+}
+
+fn scope() -> Scope {
+    Scope {
+        tenant: id("acme"),
+        principal: Principal {
+            id: id("u-318"),
+            roles: vec!["support".to_owned(), "refunds".to_owned()],
+            attributes: [("team".to_owned(), "lisbon".to_owned())].into(),
+        },
+        session_id: id("s-1"),
+        run_id: id("r-1"),
+        parent_run_id: Id::default(),
+        agent_path: vec!["support".to_owned(), "orders".to_owned()],
+    }
+}
+
+fn call() -> ToolCall {
+    ToolCall {
+        call_id: id("c-1"),
+        step_id: Id::default(),
+        tool: id(TOOL),
+        server: Id::default(),
+        origin: Some(Origin::Code),
+        annotations: Some(Annotations {
+            read_only_hint: Some(true),
+            destructive_hint: Some(false),
+            ..Annotations::default()
+        }),
+        arguments: parse(),
+        in_program: false,
+        parent_call_id: Id::default(),
+    }
+}
