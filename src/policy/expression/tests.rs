@@ -419,7 +419,12 @@ fn what_cannot_be_evaluated_fails_and_says_why() {
         (
             "principal.attributes.team == 'a'",
             "{}",
-            "no such key: `team`",
+            "a map does not have a key that is read",
+        ),
+        (
+            "principal.attributes[args.name] == 'a'",
+            r#"{"name": "a value of the call"}"#,
+            "a map does not have a key that is read",
         ),
         (
             "now.getHours(args.zone) == 1",
