@@ -23,7 +23,7 @@ async fn kill_9_of_the_server_loses_nothing_on_redis() {
 async fn survives(store: &str) {
     let start = async || {
         let server = Process::start(&["--store", store]);
-        let client = wire::connect(&server.address()).await;
+        let client = wire::connect(server.address()).await;
         (server, client)
     };
 
@@ -86,8 +86,8 @@ async fn two_replicas_settle_what_expires_within_a_second() {
         Process::start(&["--store", &redis.url()]),
         Process::start(&["--store", &redis.url()]),
     ];
-    let mut one = wire::connect(&replicas[0].address()).await;
-    let mut other = wire::connect(&replicas[1].address()).await;
+    let mut one = wire::connect(replicas[0].address()).await;
+    let mut other = wire::connect(replicas[1].address()).await;
     let request = pb::DecideRequest {
         expires_in: Some(prost_types::Duration {
             seconds: 1,

@@ -47,7 +47,7 @@ async fn of_racing_answers_to_two_servers_on_one_redis_one_wins() {
     let mut clients = Vec::new();
     for connection in 0..CONNECTIONS {
         let server = &servers[connection % servers.len()];
-        clients.push(wire::connect(&server.address()).await);
+        clients.push(wire::connect(server.address()).await);
     }
     race_answers(&clients).await;
     race_claims(&clients).await;
@@ -56,7 +56,7 @@ async fn of_racing_answers_to_two_servers_on_one_redis_one_wins() {
 async fn connections(server: &InProcess) -> Vec<Client> {
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
-        clients.push(wire::connect(&server.address()).await);
+        clients.push(wire::connect(server.address()).await);
     }
     clients
 }

@@ -87,7 +87,7 @@ fn the_first_decision_can_be_typed_line_by_line() {
     let mut id = None;
     for command in &commands {
         if id.is_none() && command.contains(" ID") {
-            let pending = shell("assent pending --json", &address);
+            let pending = shell("assent pending --json", address);
             let pending: Json = serde_json::from_slice(&pending.stdout).unwrap();
             id = pending["suspensions"][0]["id"].as_str().map(str::to_owned);
         }
@@ -95,7 +95,7 @@ fn the_first_decision_can_be_typed_line_by_line() {
             Some(id) => command.replace(" ID", &format!(" {id}")),
             None => command.clone(),
         };
-        let output = shell(&command, &address);
+        let output = shell(&command, address);
         let suspends = command.contains("--destructive");
         let code = if suspends { 3 } else { 0 };
         assert_eq!(
@@ -105,7 +105,7 @@ fn the_first_decision_can_be_typed_line_by_line() {
             text(&output)
         );
     }
-    let show = shell(&format!("assent show {} --json", id.unwrap()), &address);
+    let show = shell(&format!("assent show {} --json", id.unwrap()), address);
     let shown: Json = serde_json::from_slice(&show.stdout).unwrap();
     assert_eq!(shown["resolution"]["by"], "manager-7");
     assert_eq!(shown["execution"], "EXECUTION_COMPLETED");
@@ -116,19 +116,19 @@ fn grpcurl_lists_describes_and_calls_by_reflection() {
     let server = Process::start(&[]);
     let address = server.address();
     assert!(
-        shell("grpcurl --version", &address).status.success(),
+        shell("grpcurl --version", address).status.success(),
         "grpcurl is missing: run the tests with `tests/run`, which installs it"
     );
     let commands: Vec<String> = blocks("sh")
         .iter()
         .flat_map(|block| block.lines())
         .filter(|line| line.starts_with("grpcurl "))
-        .map(|line| line.replace("127.0.0.1:50051", &address))
+        .map(|line| line.replace("127.0.0.1:50051", address))
         .collect();
     let [list, decide] = commands.as_slice() else {
         panic!("{commands:?}");
     };
-    let listed = shell(list, &address);
+    let listed = shell(list, address);
     let services: BTreeSet<String> = text(&listed).lines().map(str::to_owned).collect();
     let expected = [
         "assent.v1.DecisionService",
@@ -137,7 +137,7 @@ fn grpcurl_lists_describes_and_calls_by_reflection() {
         "grpc.reflection.v1alpha.ServerReflection",
     ];
     assert_eq!(services, expected.map(str::to_owned).into());
-    let decided = shell(decide, &address);
+    let decided = shell(decide, address);
     let answer: Json = serde_json::from_slice(&decided.stdout)
         .unwrap_or_else(|_| panic!("{decide}\n{}", text(&decided)));
     assert_eq!(answer["effect"], "EFFECT_SUSPEND");
@@ -145,7 +145,7 @@ fn grpcurl_lists_describes_and_calls_by_reflection() {
     // Every RPC can be called with an empty request: it answers, or says what is missing.
     let methods = shell(
         &format!("grpcurl -plaintext {address} list assent.v1.DecisionService"),
-        &address,
+        address,
     );
     let methods = text(&methods);
     assert_eq!(methods.lines().count(), 13, "{methods}");
@@ -153,7 +153,7 @@ fn grpcurl_lists_describes_and_calls_by_reflection() {
         let (service, name) = method.rsplit_once('.').unwrap();
         let called = shell(
             &format!("grpcurl -plaintext {address} {service}/{name}"),
-            &address,
+            address,
         );
         let said = text(&called);
         let understood = called.status.success()
@@ -231,7 +231,7 @@ fn the_table_of_flags_is_that_of_help() {
     let flags_of = |text: &str, mark: &str| -> BTreeSet<String> {
         text.lines()
             .filter_map(|line| line.trim_start().strip_prefix(mark))
-            .filter_map(|rest| rest.split(|c: char| c == ' ' || c == '`').next())
+            .filter_map(|rest| rest.split([' ', '`']).next())
             .filter(|flag| !flag.ends_with('.'))
             .map(str::to_owned)
             .collect()
