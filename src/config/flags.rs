@@ -117,6 +117,8 @@ pub struct ServeFlags {
     #[arg(long, env = "ASSENT_POLICY", value_name = "FILE|DIR")]
     pub policy: Option<PathBuf>,
 
+    // The text is for `--help`, which knows no links.
+    #[allow(rustdoc::broken_intra_doc_links)]
     /// Where suspensions rest: sqlite:PATH, or redis://[USER:PASSWORD@]HOST:PORT[/DB]
     ///
     /// Without it: an SQLite file in your data directory, $XDG_DATA_HOME/assent/assent.db or

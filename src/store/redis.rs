@@ -1,6 +1,6 @@
 //! The shared home: Redis 7, for many replicas.
 //!
-//! Each operation is one script on one partition, whose keys have one hash tag ([`layout`]), or one pipeline of
+//! Each operation is one script on one partition, whose keys have one hash tag (`layout`), or one pipeline of
 //! independent ones. A script knows versions, times and indexes, never a transition. This file and those in
 //! `redis/` are the only ones that know the client library.
 
