@@ -21,7 +21,7 @@ pub use self::number::{InexactNumber, MAX_EXPONENT, Number};
 pub use self::reader::MAX_DEPTH;
 pub use self::value::{Object, Value};
 
-use self::value::{Layout, Sink};
+use self::value::Layout;
 
 /// The arguments of one tool call: the text as the model produced it, and what it says.
 ///
@@ -91,11 +91,11 @@ impl Arguments {
     /// characters (S9), so no two pairs of tool and arguments give the same bytes.
     #[must_use]
     pub fn digest(&self, tool: &str) -> Digest {
-        let mut hasher = Hasher::default();
-        hasher.push(tool);
-        hasher.push("\0");
-        self.object().write(Layout::Compact, &mut hasher);
-        hasher.finish()
+        let mut text = String::with_capacity(tool.len() + 1 + self.text().len());
+        text.push_str(tool);
+        text.push('\0');
+        self.object().write(Layout::Compact, &mut text);
+        Digest(Sha256::digest(text).into())
     }
 
     /// Whether every number in here can be given to a rule as S4 wants it: an integral value as an
@@ -140,7 +140,7 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write_hex(&self.0, f)
     }
 }
 
@@ -148,6 +148,18 @@ impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Digest({self})")
     }
+}
+
+/// Writes bytes as lower-case hex digits, in one piece: a formatter's work for each byte costs more than
+/// the hash itself.
+pub(crate) fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let digit = |value| char::from_digit(u32::from(value), 16).unwrap_or_default();
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 15));
+    }
+    f.write_str(&text)
 }
 
 /// A text that is no digest.
@@ -178,22 +190,6 @@ fn hex_digit(byte: u8) -> Option<u8> {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),
         _ => None,
-    }
-}
-
-/// Hashes the canonical spelling as it is written.
-#[derive(Default)]
-struct Hasher(Sha256);
-
-impl Hasher {
-    fn finish(self) -> Digest {
-        Digest(self.0.finalize().into())
-    }
-}
-
-impl Sink for Hasher {
-    fn push(&mut self, text: &str) {
-        self.0.update(text);
     }
 }
 

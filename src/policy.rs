@@ -254,11 +254,14 @@ impl Policy {
             },
         );
         for position in self.rules_by_tool.matches(facts.call.tool.as_str()) {
-            let Some(rule) = usize::try_from(position)
-                .ok()
-                .and_then(|position| self.rules.get(position))
-            else {
-                continue;
+            // The index holds positions of rules only; one that it made up would deny.
+            let Some(rule) = self.rules.get(position) else {
+                return Verdict {
+                    decision: Decision::Deny,
+                    matched_rule: "",
+                    reason: Some(Cow::Borrowed("a rule is missing")),
+                    terms: &self.approval,
+                };
             };
             match rule.answer(facts, &mut evaluation) {
                 Answer::Skip => {}
@@ -379,7 +382,7 @@ impl Policy {
         let (conditions, mut compiled) = expression::compile(&texts)?;
         self.conditions = conditions;
         compiled.reverse();
-        for (position, rule) in (0_u32..).zip(rules) {
+        for (position, rule) in (0_usize..).zip(rules) {
             for pattern in &rule.tools {
                 self.rules_by_tool
                     .add(position, tool_pattern("tools", pattern)?);
@@ -407,7 +410,7 @@ struct ToolList {
 impl ToolList {
     fn compile(key: &str, patterns: &[Text<'_>]) -> Result<Self, PolicyError> {
         let mut list = Self::default();
-        for (position, pattern) in (0_u32..).zip(patterns) {
+        for (position, pattern) in (0_usize..).zip(patterns) {
             list.index.add(position, tool_pattern(key, pattern)?);
             list.names.push(format!("{key}: {}", pattern.value));
         }
@@ -415,7 +418,7 @@ impl ToolList {
     }
 
     fn first_match(&self, tool: &str) -> Option<&str> {
-        let position = usize::try_from(self.index.matches(tool).next()?).ok()?;
+        let position = self.index.matches(tool).next()?;
         self.names.get(position).map(String::as_str)
     }
 }

@@ -5,7 +5,6 @@
 use std::fmt;
 
 use super::error::excerpt;
-use super::value::Sink;
 
 /// The largest magnitude of an exponent (S9), as it is written and in scientific notation:
 /// `1e4097`, `10e4096`, `0e5000` and an integer of 5,000 digits are all refused. So the canonical
@@ -132,7 +131,7 @@ impl Number {
     }
 
     /// ECMA-262, `Number::toString`, with digits of any length: `length` is its k, `point` its n.
-    pub(super) fn write(&self, out: &mut impl Sink) {
+    pub(super) fn write(&self, out: &mut String) {
         let mut buffer = [0; 20];
         let digits = match &self.digits {
             Digits::Short(value) => decimal(*value, &mut buffer),
@@ -140,33 +139,33 @@ impl Number {
         };
         let point = self.exponent + length(digits);
         if self.negative {
-            out.push("-");
+            out.push('-');
         }
         match point {
             ..=21 if self.exponent >= 0 => {
-                out.push(digits);
+                out.push_str(digits);
                 write_zeros(self.exponent, out);
             }
             1..=21 => {
                 let (integer, fraction) = split(digits, point);
-                out.push(integer);
-                out.push(".");
-                out.push(fraction);
+                out.push_str(integer);
+                out.push('.');
+                out.push_str(fraction);
             }
             -5..=0 => {
-                out.push("0.");
+                out.push_str("0.");
                 write_zeros(-point, out);
-                out.push(digits);
+                out.push_str(digits);
             }
             _ => {
                 let (first, rest) = split(digits, 1);
-                out.push(first);
+                out.push_str(first);
                 if !rest.is_empty() {
-                    out.push(".");
-                    out.push(rest);
+                    out.push('.');
+                    out.push_str(rest);
                 }
-                out.push(if point > 0 { "e+" } else { "e-" });
-                out.push(&(point - 1).unsigned_abs().to_string());
+                out.push_str(if point > 0 { "e+" } else { "e-" });
+                out.push_str(&(point - 1).unsigned_abs().to_string());
             }
         }
     }
@@ -207,8 +206,8 @@ fn decimal(mut value: u64, buffer: &mut [u8; 20]) -> &str {
         .unwrap_or_default()
 }
 
-fn write_zeros(count: isize, out: &mut impl Sink) {
-    (0..count).for_each(|_| out.push("0"));
+fn write_zeros(count: isize, out: &mut String) {
+    (0..count).for_each(|_| out.push('0'));
 }
 
 fn split(digits: &str, at: isize) -> (&str, &str) {

@@ -58,22 +58,22 @@ impl Value {
         }
     }
 
-    fn write(&self, layout: Layout, out: &mut impl Sink) {
+    fn write(&self, layout: Layout, out: &mut String) {
         match self {
-            Self::Null => out.push("null"),
-            Self::Bool(true) => out.push("true"),
-            Self::Bool(false) => out.push("false"),
+            Self::Null => out.push_str("null"),
+            Self::Bool(true) => out.push_str("true"),
+            Self::Bool(false) => out.push_str("false"),
             Self::Number(number) => number.write(out),
             Self::String(text) => write_string(text, out),
             Self::Array(items) => {
-                out.push("[");
+                out.push('[');
                 for (index, item) in items.iter().enumerate() {
                     if index > 0 {
-                        out.push(layout.comma());
+                        out.push_str(layout.comma());
                     }
                     item.write(layout, out);
                 }
-                out.push("]");
+                out.push(']');
             }
             Self::Object(object) => object.write(layout, out),
         }
@@ -149,28 +149,17 @@ impl Object {
             .try_for_each(|(_, value)| value.exact_in_rules())
     }
 
-    pub(super) fn write(&self, layout: Layout, out: &mut impl Sink) {
-        out.push("{");
+    pub(super) fn write(&self, layout: Layout, out: &mut String) {
+        out.push('{');
         for (index, (key, value)) in self.0.iter().enumerate() {
             if index > 0 {
-                out.push(layout.comma());
+                out.push_str(layout.comma());
             }
             write_string(key, out);
-            out.push(layout.colon());
+            out.push_str(layout.colon());
             value.write(layout, out);
         }
-        out.push("}");
-    }
-}
-
-/// Where the canonical spelling goes. It cannot fail, so a digest is never that of half a text.
-pub(super) trait Sink {
-    fn push(&mut self, text: &str);
-}
-
-impl Sink for String {
-    fn push(&mut self, text: &str) {
-        self.push_str(text);
+        out.push('}');
     }
 }
 
@@ -210,8 +199,8 @@ fn utf16_order(a: &str, b: &str) -> Ordering {
 }
 
 /// RFC 8785, 3.2.2.2: escape what must be, in its short form where it has one.
-fn write_string(text: &str, out: &mut impl Sink) {
-    out.push("\"");
+fn write_string(text: &str, out: &mut String) {
+    out.push('"');
     if text
         .bytes()
         .fold(false, |any, byte| any | must_be_escaped(byte))
@@ -220,16 +209,16 @@ fn write_string(text: &str, out: &mut impl Sink) {
             let mut plain = piece.chars();
             match plain.next_back().and_then(escape) {
                 Some(escape) => {
-                    out.push(plain.as_str());
-                    out.push(escape);
+                    out.push_str(plain.as_str());
+                    out.push_str(escape);
                 }
-                None => out.push(piece),
+                None => out.push_str(piece),
             }
         }
     } else {
-        out.push(text);
+        out.push_str(text);
     }
-    out.push("\"");
+    out.push('"');
 }
 
 fn must_be_escaped(byte: u8) -> bool {

@@ -93,7 +93,7 @@ impl Engine {
     ) -> Result<Decided, EngineError> {
         match &request.action {
             Action::Call(call) => self.decide_call(policy, &request, call).await,
-            Action::Run(start) => self.decide_run(policy, &request, start).await,
+            Action::Run(start) => Box::pin(self.decide_run(policy, &request, start)).await,
         }
     }
 
@@ -104,8 +104,9 @@ impl Engine {
         call: &ToolCall,
     ) -> Result<Decided, EngineError> {
         let scope = &request.scope;
-        let key = CallKey::of_call(scope, Kind::Approval, &call.call_id, &call.step_id);
-        if request.resumed && key.is_none() {
+        // Hashed only where a store is asked.
+        let key = || CallKey::of_call(scope, Kind::Approval, &call.call_id, &call.step_id);
+        if request.resumed && key().is_none() {
             return Err(resumed_needs("a run id and a call id or step id"));
         }
         let classification = policy.classify(call);
@@ -140,7 +141,8 @@ impl Engine {
             }
         };
         if request.resumed
-            && let Some(recorded) = self.recorded(policy, request, &key, &asked(None)).await?
+            && let Some(recorded) =
+                Box::pin(self.recorded(policy, request, &key(), &asked(None))).await?
         {
             return Ok(draft.with_recorded(recorded));
         }
@@ -172,15 +174,16 @@ impl Engine {
             Decision::Allow | Decision::Ask => {}
         }
         let body = asked(Some(&verdict));
-        self.review(
+        // Boxed, so that a call that needs no person does not carry the room for one that does.
+        Box::pin(self.review(
             policy,
             request,
-            key,
+            key(),
             body,
             verdict.terms,
             draft,
             call.in_program,
-        )
+        ))
         .await
     }
 

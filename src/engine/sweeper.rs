@@ -57,6 +57,7 @@ impl Engine {
                 .buffer_unordered(CONCURRENCY)
                 .collect()
                 .await;
+            let mut failed = false;
             for result in settled {
                 match result {
                     Ok(_) => {}
@@ -64,10 +65,14 @@ impl Engine {
                         return Err(StoreError::Unavailable(cause).into());
                     }
                     // One record that cannot be settled does not keep the others waiting.
-                    Err(error) => tracing::error!(%error, "a suspension could not be settled"),
+                    Err(error) => {
+                        failed = true;
+                        tracing::error!(%error, "a suspension could not be settled");
+                    }
                 }
             }
-            if !due.more {
+            // What failed is due again at once: not before the next tick.
+            if failed || !due.more {
                 return Ok(());
             }
         }

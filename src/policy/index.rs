@@ -10,16 +10,16 @@ use super::pattern::Glob;
 /// Patterns of one list (`always`, `never`) or of all rules, each with the position of what it belongs to.
 #[derive(Debug, Default)]
 pub(super) struct ToolIndex {
-    exact: HashMap<Box<str>, Vec<u32>>,
+    exact: HashMap<Box<str>, Vec<usize>>,
     /// By the literal text that the pattern starts with; the empty one holds the patterns that start with a wildcard.
-    prefixed: HashMap<Box<str>, Vec<(u32, Glob)>>,
+    prefixed: HashMap<Box<str>, Vec<(usize, Glob)>>,
     /// The lengths in bytes of those texts, each once.
     lengths: Vec<usize>,
 }
 
 impl ToolIndex {
     /// Adds a pattern. Positions must not decrease from one call to the next.
-    pub(super) fn add(&mut self, position: u32, glob: Glob) {
+    pub(super) fn add(&mut self, position: usize, glob: Glob) {
         if let Some(exact) = glob.exact() {
             self.exact.entry(exact.into()).or_default().push(position);
             return;
@@ -35,7 +35,7 @@ impl ToolIndex {
     }
 
     /// The positions whose pattern matches the tool id, in order, each once; found as far as they are asked for.
-    pub(super) fn matches<'i>(&'i self, tool: &'i str) -> impl Iterator<Item = u32> + 'i {
+    pub(super) fn matches<'i>(&'i self, tool: &'i str) -> impl Iterator<Item = usize> + 'i {
         let exact = self.exact.get(tool).map_or(&[][..], Vec::as_slice);
         let prefixed = self
             .lengths
@@ -55,16 +55,16 @@ impl ToolIndex {
 /// Merges sorted lists that are few: one of exact patterns, and one for each text that the tool id starts with.
 struct Matches<'i> {
     tool: &'i str,
-    exact: &'i [u32],
-    prefixed: Vec<&'i [(u32, Glob)]>,
-    last: Option<u32>,
+    exact: &'i [usize],
+    prefixed: Vec<&'i [(usize, Glob)]>,
+    last: Option<usize>,
 }
 
 impl Iterator for Matches<'_> {
-    type Item = u32;
+    type Item = usize;
 
-    fn next(&mut self) -> Option<u32> {
-        let done = |position: u32| self.last.is_some_and(|last| position <= last);
+    fn next(&mut self) -> Option<usize> {
+        let done = |position: usize| self.last.is_some_and(|last| position <= last);
         while let [position, rest @ ..] = self.exact
             && done(*position)
         {
@@ -98,15 +98,12 @@ mod tests {
     fn index(patterns: &[&str]) -> ToolIndex {
         let mut index = ToolIndex::default();
         for (position, pattern) in patterns.iter().enumerate() {
-            index.add(
-                u32::try_from(position).unwrap(),
-                Glob::tool(pattern).unwrap(),
-            );
+            index.add(position, Glob::tool(pattern).unwrap());
         }
         index
     }
 
-    fn found(patterns: &[&str], tool: &str) -> Vec<u32> {
+    fn found(patterns: &[&str], tool: &str) -> Vec<usize> {
         index(patterns).matches(tool).collect()
     }
 
@@ -150,7 +147,7 @@ mod tests {
             tool in "[ab]{0,5}",
         ) {
             let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
-            let one_by_one: Vec<u32> = (0..).zip(&patterns)
+            let one_by_one: Vec<usize> = (0..).zip(&patterns)
                 .filter(|(_, pattern)| Glob::tool(pattern).unwrap().matches(&tool))
                 .map(|(position, _)| position)
                 .collect();

@@ -5,6 +5,7 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::arguments::write_hex;
 use crate::domain::{Id, Scope};
 use crate::suspension::{Kind, PARTITIONS};
 
@@ -40,7 +41,7 @@ impl KeyHash {
 
 impl fmt::Display for KeyHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write_hex(&self.0, f)
     }
 }
 

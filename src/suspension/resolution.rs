@@ -107,6 +107,7 @@ impl Suspension {
             return false;
         };
         approval.approved
+            && approval.edited_arguments.is_none()
             && self.state.status == Status::Approved
             && self.state.votes.iter().any(|vote| vote.by == reply.by)
     }

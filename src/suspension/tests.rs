@@ -329,6 +329,11 @@ fn a_quorum_takes_that_many_different_people_and_one_denial_ends_it() {
         );
     }
     assert_eq!(
+        second.resume(&reply("ann", edited("{}")), at(3)),
+        Err(Refusal::AlreadyResolved),
+        "what was approved had no edits"
+    );
+    assert_eq!(
         second.resume(&reply("eve", yes()), at(3)),
         Err(Refusal::AlreadyResolved)
     );
