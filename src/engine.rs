@@ -6,7 +6,9 @@
 
 mod cancel;
 mod decide;
+mod decided;
 mod execute;
+mod judge;
 mod list;
 mod resume;
 pub mod sweeper;
@@ -25,7 +27,8 @@ use crate::suspension::{Refusal, State, Status, Suspension, SuspensionId};
 use crate::watch::Waiters;
 
 pub use self::cancel::{Cancelled, Target};
-pub use self::decide::{Action, DecideRequest, Decided, Effect};
+pub use self::decide::{Action, DecideRequest};
+pub use self::decided::{Decided, Effect};
 pub use self::execute::Receipt;
 pub use self::list::{ListRequest, Listed, position};
 pub use self::resume::{ResumeOutcome, Resumption};

@@ -1,19 +1,17 @@
 //! Decide: may this run, must a person be asked, or is it refused? In the order of S3.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::decided::{Decided, Recorded};
+use super::judge::{Finding, Judged, why_deny};
 use super::{Engine, EngineError, MAX_ATTEMPTS};
-use crate::arguments::Digest;
-use crate::domain::{ApprovalTerms, Decision, Id, RiskClass, RunStart, Scope, Timestamp, ToolCall};
+use crate::domain::{ApprovalTerms, RunStart, Scope, Timestamp, ToolCall};
 use crate::outcome::Outcome;
-use crate::policy::{Facts, Policy, Verdict};
+use crate::policy::{Policy, Verdict};
 use crate::store::{CallKey, Found, Opened, Opening, Place};
-use crate::suspension::{
-    Body, Execution, Kind, PARTITIONS, Status, Subject, Suspension, SuspensionId,
-};
+use crate::suspension::{Body, Kind, PARTITIONS, Subject, Suspension, SuspensionId};
 
 /// What is to be decided.
 #[derive(Clone, Debug)]
@@ -37,46 +35,6 @@ pub enum Action {
     Call(Box<ToolCall>),
     /// The start of a run.
     Run(RunStart),
-}
-
-/// What the client is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Run it now.
-    Allow,
-    /// Do not run it.
-    Deny,
-    /// Wait for the suspension, then claim it.
-    Suspend,
-}
-
-/// A decision, and why.
-#[derive(Clone, Debug)]
-pub struct Decided {
-    /// What to do.
-    pub effect: Effect,
-    /// What the model is told; none on allow.
-    pub outcome: Option<Outcome>,
-    /// Why, for people.
-    pub reason: String,
-    /// The class of the call; none for a run start.
-    pub risk_class: Option<RiskClass>,
-    /// The suspension that waits or answered.
-    pub suspension: Option<Suspension>,
-    /// The tool that was judged; none for a run start.
-    pub judged_tool: Option<Id>,
-    /// What in policy decided: a rule id, `default`, `mode`, or empty.
-    pub matched_rule: String,
-    /// What selected or exempted the call.
-    pub selected_by: String,
-    /// The digest of tool and arguments; none for a run start.
-    pub arguments_digest: Option<Digest>,
-    /// The policy that was used.
-    pub policy_revision: String,
-    /// This decision's own id.
-    pub decision_id: Uuid,
-    /// What was doubtful in the request.
-    pub warnings: Vec<String>,
 }
 
 impl Engine {
@@ -109,36 +67,30 @@ impl Engine {
         if request.resumed && key().is_none() {
             return Err(resumed_needs("a run id and a call id or step id"));
         }
-        let classification = policy.classify(call);
-        let class = classification.class;
-        let selection = policy.select(call.tool.as_str(), class);
+        let judged = Judged::new(policy, call);
+        let class = judged.classification.class;
         let digest = call.arguments.digest(call.tool.as_str());
         let draft = Decided {
             risk_class: Some(class),
             judged_tool: Some(call.tool.clone()),
-            selected_by: selection.by.to_owned(),
+            selected_by: judged.selection.by.to_owned(),
             arguments_digest: Some(digest),
-            warnings: classification.warnings,
+            warnings: judged.classification.warnings.clone(),
             ..Decided::allow(policy)
         };
-        let asked = |verdict: Option<&Verdict<'_>>| {
-            let verdict_reason = verdict.and_then(|v| v.reason.as_deref());
-            let asks = verdict.is_some_and(|v| v.decision == Decision::Ask);
-            let rule = verdict.map_or("", |v| v.matched_rule);
-            Body {
-                scope: scope.clone(),
-                subject: Subject::Call(Box::new(call.clone())),
-                risk_class: Some(class),
-                title: title(call),
-                reason: why_ask(asks, verdict_reason, rule, selection.by, class).into_owned(),
-                arguments_digest: Some(digest),
-                on_expiry: verdict.map(|v| v.terms.on_expiry).unwrap_or_default(),
-                approvers: verdict
-                    .map(|v| v.terms.approvers.clone())
-                    .unwrap_or_default(),
-                matched_rule: rule.to_owned(),
-                policy_revision: policy.revision().to_owned(),
-            }
+        let asked = |verdict: Option<&Verdict<'_>>| Body {
+            scope: scope.clone(),
+            subject: Subject::Call(Box::new(call.clone())),
+            risk_class: Some(class),
+            title: judged.title(),
+            reason: judged.why_ask(verdict).into_owned(),
+            arguments_digest: Some(digest),
+            on_expiry: verdict.map(|v| v.terms.on_expiry).unwrap_or_default(),
+            approvers: verdict
+                .map(|v| v.terms.approvers.clone())
+                .unwrap_or_default(),
+            matched_rule: verdict.map_or("", |v| v.matched_rule).to_owned(),
+            policy_revision: policy.revision().to_owned(),
         };
         if request.resumed
             && let Some(recorded) =
@@ -147,31 +99,26 @@ impl Engine {
             return Ok(draft.with_recorded(recorded));
         }
 
-        let verdict = policy.evaluate(&Facts {
-            call,
-            class,
-            scope,
-            now: (self.clock)(),
-        });
+        let verdict = self.verdict(policy, &judged, scope).await;
         let draft = Decided {
             matched_rule: verdict.matched_rule.to_owned(),
             ..draft
         };
-        match verdict.decision {
-            Decision::Deny => {
+        match judged.finding(&verdict) {
+            Finding::Denied => {
                 let reason = why_deny(&verdict);
                 return Ok(Decided {
                     outcome: Some(Outcome::access_denied(&reason)),
                     ..draft.denied(reason)
                 });
             }
-            Decision::Allow if !selection.asks => {
+            Finding::Allowed => {
                 return Ok(Decided {
-                    reason: why_allow(&verdict, selection.by),
+                    reason: judged.why_allow(&verdict),
                     ..draft
                 });
             }
-            Decision::Allow | Decision::Ask => {}
+            Finding::NeedsReview => {}
         }
         let body = asked(Some(&verdict));
         // Boxed, so that a call that needs no person does not carry the room for one that does.
@@ -356,163 +303,9 @@ impl Engine {
     }
 }
 
-/// What a recorded suspension makes of the call it was opened for.
-struct Recorded {
-    effect: Effect,
-    outcome: Outcome,
-    suspension: Suspension,
-}
-
-impl Recorded {
-    fn read(policy: &Policy, suspension: Suspension, now: Timestamp) -> Self {
-        let state = &suspension.state;
-        let resolved = || {
-            let resolution = state.resolution.as_ref();
-            let outcome = resolution.and_then(|resolution| resolution.outcome.clone());
-            outcome.unwrap_or_else(|| Outcome::cancelled(""))
-        };
-        let (effect, outcome) = match (state.status, state.execution) {
-            (Status::Pending, _) => (Effect::Suspend, Outcome::suspended(&suspension.body.reason)),
-            (Status::Approved, Execution::Voided) => {
-                let reason = state.withdrawal.as_ref().map_or("", |w| w.reason.as_str());
-                (Effect::Deny, Outcome::cancelled(reason))
-            }
-            (Status::Approved, _) if suspension.is_stale(now, policy.claim_within()) => {
-                (Effect::Deny, Outcome::too_old())
-            }
-            (Status::Approved, _) => (Effect::Suspend, Outcome::approved()),
-            (Status::Denied | Status::Expired | Status::Cancelled | Status::Answered, _) => {
-                (Effect::Deny, resolved())
-            }
-        };
-        Self {
-            effect,
-            outcome,
-            suspension,
-        }
-    }
-}
-
-impl Decided {
-    fn allow(policy: &Policy) -> Self {
-        Self {
-            effect: Effect::Allow,
-            outcome: None,
-            reason: String::new(),
-            risk_class: None,
-            suspension: None,
-            judged_tool: None,
-            matched_rule: String::new(),
-            selected_by: String::new(),
-            arguments_digest: None,
-            policy_revision: policy.revision().to_owned(),
-            decision_id: Uuid::new_v4(),
-            warnings: Vec::new(),
-        }
-    }
-
-    fn denied(self, reason: String) -> Self {
-        Self {
-            effect: Effect::Deny,
-            reason,
-            ..self
-        }
-    }
-
-    fn suspended(self, reason: String, suspension: Option<Suspension>) -> Self {
-        Self {
-            effect: Effect::Suspend,
-            outcome: Some(Outcome::suspended(&reason)),
-            reason,
-            suspension,
-            ..self
-        }
-    }
-
-    /// Its run or session is over.
-    fn closed(self) -> Self {
-        Self {
-            outcome: Some(Outcome::cancelled("its run or session is over")),
-            ..self.denied("its run or session is over".to_owned())
-        }
-    }
-
-    fn with_recorded(self, recorded: Recorded) -> Self {
-        let Recorded {
-            effect,
-            outcome,
-            suspension,
-        } = recorded;
-        let said = suspension.state.resolution.as_ref().map(|r| &r.reason);
-        let reason = match said {
-            Some(said) if !said.is_empty() => said.clone(),
-            Some(_) | None => suspension.body.reason.clone(),
-        };
-        let matched_rule = if self.matched_rule.is_empty() {
-            suspension.body.matched_rule.clone()
-        } else {
-            self.matched_rule
-        };
-        Self {
-            effect,
-            outcome: Some(outcome),
-            reason,
-            matched_rule,
-            suspension: Some(suspension),
-            ..self
-        }
-    }
-}
-
 fn resumed_needs(what: &str) -> EngineError {
     EngineError::Invalid {
         field: "resumed",
         message: format!("needs {what}: without them nothing can be recorded for the call"),
-    }
-}
-
-/// What people call the call: its title, else its tool.
-fn title(call: &ToolCall) -> String {
-    match &call.annotations {
-        Some(annotations) if !annotations.title.is_empty() => annotations.title.clone(),
-        Some(_) | None => call.tool.to_string(),
-    }
-}
-
-fn why_ask<'a>(
-    policy_asks: bool,
-    reason: Option<&'a str>,
-    rule: &str,
-    selected_by: &str,
-    class: RiskClass,
-) -> Cow<'a, str> {
-    match (policy_asks, reason) {
-        (true, Some(reason)) => Cow::Borrowed(reason),
-        (true, None) => Cow::Owned(match rule {
-            "default" => "the policy's default asks for approval".to_owned(),
-            "mode" => "the policy's mode asks for approval of every call".to_owned(),
-            rule => format!("rule `{rule}` asks for approval"),
-        }),
-        (false, _) => Cow::Owned(format!(
-            "the call is {class} and `{selected_by}` asks for approval"
-        )),
-    }
-}
-
-/// Why policy refuses, also where no rule gives a reason.
-pub(super) fn why_deny(verdict: &Verdict<'_>) -> String {
-    match (&verdict.reason, verdict.matched_rule) {
-        (Some(reason), _) => reason.to_string(),
-        (None, "default") => "no rule matches it, and the policy's default denies".to_owned(),
-        (None, "mode") => "the policy's mode denies every call".to_owned(),
-        (None, rule) => format!("rule `{rule}` denies it"),
-    }
-}
-
-fn why_allow(verdict: &Verdict<'_>, selected_by: &str) -> String {
-    match &verdict.reason {
-        Some(reason) => reason.to_string(),
-        None if selected_by.is_empty() => String::new(),
-        None => format!("`{selected_by}` exempts it from review"),
     }
 }

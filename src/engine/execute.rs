@@ -1,9 +1,8 @@
 //! Claim and Complete: one approval, one execution (S6).
 
-use super::decide::why_deny;
 use super::{Engine, EngineError, MAX_ATTEMPTS, refused};
-use crate::domain::{Decision, Id, ToolCall};
-use crate::policy::{Facts, Policy};
+use crate::domain::Id;
+use crate::policy::Policy;
 use crate::suspension::{Claim, Claimed, Completion, Suspension, SuspensionId};
 
 /// What an attempt that holds the claim may run.
@@ -33,7 +32,7 @@ impl Engine {
                 Ok(Claimed::Receipt) => return Ok(Receipt { suspension }),
                 Ok(Claimed::Taken { state, not_after }) => (*state, not_after),
             };
-            self.judge_again(policy, &suspension)?;
+            self.judge_again(policy, &suspension).await?;
             let written = self.write(policy, suspension, state, not_after).await?;
             if let Some(suspension) = written {
                 return Ok(Receipt { suspension });
@@ -67,41 +66,5 @@ impl Engine {
             }
         }
         Err(EngineError::Contended)
-    }
-
-    /// Asks policy about what an approval would run, with the scope it was asked in: the edited
-    /// arguments if there are any. Does nothing for a run start, which no rule decides.
-    pub(super) fn judge_again(
-        &self,
-        policy: &Policy,
-        suspension: &Suspension,
-    ) -> Result<(), EngineError> {
-        let (Some(call), Some(arguments)) =
-            (suspension.body.call(), suspension.approved_arguments())
-        else {
-            return Ok(());
-        };
-        let call = ToolCall {
-            arguments: arguments.clone(),
-            ..call.clone()
-        };
-        let class = policy.classify(&call).class;
-        let verdict = policy.evaluate(&Facts {
-            call: &call,
-            class,
-            scope: &suspension.body.scope,
-            now: (self.clock)(),
-        });
-        let asks = match verdict.decision {
-            Decision::Deny => {
-                return Err(EngineError::PolicyDenied(why_deny(&verdict)));
-            }
-            Decision::Ask => true,
-            Decision::Allow => policy.select(call.tool.as_str(), class).asks,
-        };
-        if asks && !suspension.meets(&verdict.terms.approvers) {
-            return Err(EngineError::ApprovalInsufficient);
-        }
-        Ok(())
     }
 }

@@ -51,7 +51,8 @@ impl Engine {
                 Ok(Resumed::Settled(state)) => (state, ResumeOutcome::Accepted),
             };
             if edits(reply) {
-                self.judge_again(policy, &with_state(suspension.clone(), state.clone()))?;
+                self.judge_again(policy, &with_state(suspension.clone(), state.clone()))
+                    .await?;
             }
             let deadline = suspension.expire_time;
             let written = self

@@ -1,0 +1,143 @@
+//! What policy makes of a call (S3, steps 2, 4 and 5): the one place where Decide, edited arguments and Claim
+//! ask, so that the three can never differ.
+
+use std::borrow::Cow;
+
+use super::{Engine, EngineError};
+use crate::classify::Classification;
+use crate::domain::{Decision, Scope, ToolCall};
+use crate::policy::{Facts, Policy, Selection, Verdict};
+use crate::suspension::Suspension;
+
+/// A call as policy judges it, and what that needs no asking for.
+pub(super) struct Judged<'c, 'p> {
+    /// The call.
+    pub(super) call: &'c ToolCall,
+    /// Its class, and why.
+    pub(super) classification: Classification,
+    /// What the selectors say of it.
+    pub(super) selection: Selection<'p>,
+}
+
+/// What is to become of a call, recorded answers and grants aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// It may run.
+    Allowed,
+    /// A person must be asked.
+    NeedsReview,
+    /// Policy refuses it.
+    Denied,
+}
+
+impl<'c, 'p> Judged<'c, 'p> {
+    /// Classifies the call and asks the selectors.
+    pub(super) fn new(policy: &'p Policy, call: &'c ToolCall) -> Self {
+        let classification = policy.classify(call);
+        let selection = policy.select(call.tool.as_str(), classification.class);
+        Self {
+            call,
+            classification,
+            selection,
+        }
+    }
+
+    /// What verdict and selectors come to.
+    pub(super) fn finding(&self, verdict: &Verdict<'_>) -> Finding {
+        match verdict.decision {
+            Decision::Deny => Finding::Denied,
+            Decision::Allow if !self.selection.asks => Finding::Allowed,
+            Decision::Allow | Decision::Ask => Finding::NeedsReview,
+        }
+    }
+
+    /// What people call the call: its title, else its tool.
+    pub(super) fn title(&self) -> String {
+        match &self.call.annotations {
+            Some(annotations) if !annotations.title.is_empty() => annotations.title.clone(),
+            Some(_) | None => self.call.tool.to_string(),
+        }
+    }
+
+    /// Why a person is asked; without a verdict, why the selectors would ask.
+    pub(super) fn why_ask<'a>(&self, verdict: Option<&'a Verdict<'_>>) -> Cow<'a, str> {
+        let Some(verdict) = verdict.filter(|verdict| verdict.decision == Decision::Ask) else {
+            return Cow::Owned(format!(
+                "the call is {} and `{}` asks for approval",
+                self.classification.class, self.selection.by
+            ));
+        };
+        match (&verdict.reason, verdict.matched_rule) {
+            (Some(reason), _) => Cow::Borrowed(reason),
+            (None, "default") => "the policy's default asks for approval".into(),
+            (None, "mode") => "the policy's mode asks for approval of every call".into(),
+            (None, rule) => format!("rule `{rule}` asks for approval").into(),
+        }
+    }
+
+    /// Why the call may run; empty where nothing said so.
+    pub(super) fn why_allow(&self, verdict: &Verdict<'_>) -> String {
+        match &verdict.reason {
+            Some(reason) => reason.to_string(),
+            None if self.selection.by.is_empty() => String::new(),
+            None => format!("`{}` exempts it from review", self.selection.by),
+        }
+    }
+}
+
+/// Why policy refuses, also where no rule gives a reason.
+pub(super) fn why_deny(verdict: &Verdict<'_>) -> String {
+    match (&verdict.reason, verdict.matched_rule) {
+        (Some(reason), _) => reason.to_string(),
+        (None, "default") => "no rule matches it, and the policy's default denies".to_owned(),
+        (None, "mode") => "the policy's mode denies every call".to_owned(),
+        (None, rule) => format!("rule `{rule}` denies it"),
+    }
+}
+
+impl Engine {
+    /// Asks policy about a judged call.
+    pub(super) async fn verdict<'p>(
+        &self,
+        policy: &'p Policy,
+        judged: &Judged<'_, '_>,
+        scope: &Scope,
+    ) -> Verdict<'p> {
+        policy.evaluate(&Facts {
+            call: judged.call,
+            class: judged.classification.class,
+            scope,
+            now: (self.clock)(),
+        })
+    }
+
+    /// Asks policy about what an approval would run, with the scope it was asked in: the edited
+    /// arguments if there are any. Does nothing for a run start, which no rule decides.
+    ///
+    /// # Errors
+    /// When policy refuses the call now, or asks for more than this approval gives.
+    pub(super) async fn judge_again(
+        &self,
+        policy: &Policy,
+        suspension: &Suspension,
+    ) -> Result<(), EngineError> {
+        let (Some(call), Some(arguments)) =
+            (suspension.body.call(), suspension.approved_arguments())
+        else {
+            return Ok(());
+        };
+        let call = ToolCall {
+            arguments: arguments.clone(),
+            ..call.clone()
+        };
+        let judged = Judged::new(policy, &call);
+        let verdict = self.verdict(policy, &judged, &suspension.body.scope).await;
+        match judged.finding(&verdict) {
+            Finding::Denied => Err(EngineError::PolicyDenied(why_deny(&verdict))),
+            Finding::NeedsReview if !suspension.meets(&verdict.terms.approvers) => {
+                Err(EngineError::ApprovalInsufficient)
+            }
+            Finding::NeedsReview | Finding::Allowed => Ok(()),
+        }
+    }
+}
