@@ -28,6 +28,7 @@ use cel::{Context, Env, ExecutionError, Value};
 
 pub(super) use self::facts::Input;
 
+use self::budget::Known;
 use self::facts::{Facts, Read};
 use self::pattern::Pattern;
 use self::slots::Table;
@@ -56,6 +57,7 @@ pub(super) struct Condition {
     /// The slots it reads, each once.
     reads: Vec<u32>,
     reads_args: bool,
+    cost: Known,
 }
 
 /// What a condition says. Failed is never false.
@@ -73,8 +75,10 @@ pub(super) enum Truth {
 pub(super) struct Evaluation<'a> {
     conditions: &'a Conditions,
     facts: Facts<'a>,
-    /// What the conditions have cost so far.
+    /// What the conditions have cost so far, at most.
     spent: u64,
+    /// Those of which no more is known than a bound, and the bound.
+    unmeasured: Vec<(&'a Condition, u64)>,
 }
 
 /// Compiles the conditions of all rules, in their order.
@@ -149,11 +153,12 @@ impl<'a> Evaluation<'a> {
             conditions,
             facts: Facts::new(input),
             spent: 0,
+            unmeasured: Vec::new(),
         }
     }
 
     /// What a condition says of the call.
-    pub(super) fn truth(&mut self, condition: &Condition) -> Truth {
+    pub(super) fn truth(&mut self, condition: &'a Condition) -> Truth {
         if condition.reads_args && !self.facts.arguments_are_exact() {
             return Truth::Failed(
                 "`args` holds a number that no condition can hold exactly".to_owned(),
@@ -168,13 +173,7 @@ impl<'a> Evaluation<'a> {
                 return Truth::Failed(TOO_LONG.to_owned());
             }
         }
-        let cost = budget::cost(
-            &condition.expression,
-            &self.facts,
-            &self.conditions.patterns,
-        );
-        self.spent = self.spent.saturating_add(cost);
-        if cost > budget::LIMIT || self.spent > budget::DECISION_LIMIT {
+        if !self.spend(condition, weight) {
             return Truth::Failed(TOO_LONG.to_owned());
         }
         let slots = Slots {
@@ -203,6 +202,33 @@ impl<'a> Evaluation<'a> {
             )),
             Err(_) => Truth::Failed("the expression failed".to_owned()),
         }
+    }
+
+    /// Whether a condition whose facts weigh so much is within its budget, and with it the decision. The cost is
+    /// measured only where what was known at the load does not show it.
+    fn spend(&mut self, condition: &'a Condition, weight: u64) -> bool {
+        if let Some(cost) = condition.cost.within_limit(weight) {
+            self.unmeasured.push((condition, cost));
+            self.spent = self.spent.saturating_add(cost);
+            if self.spent > budget::DECISION_LIMIT {
+                for (condition, known) in std::mem::take(&mut self.unmeasured) {
+                    let cost = self.measure(condition);
+                    self.spent = self.spent.saturating_sub(known).saturating_add(cost);
+                }
+            }
+        } else {
+            let cost = self.measure(condition);
+            self.spent = self.spent.saturating_add(cost);
+            if cost > budget::LIMIT {
+                return false;
+            }
+        }
+        self.spent <= budget::DECISION_LIMIT
+    }
+
+    fn measure(&self, condition: &Condition) -> u64 {
+        let patterns = &self.conditions.patterns;
+        budget::cost(&condition.expression, &self.facts, patterns)
     }
 }
 

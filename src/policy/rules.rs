@@ -78,7 +78,11 @@ impl Rule {
     }
 
     /// What the rule says. The first of classes, origins and `when` that is false skips it, the first that fails denies.
-    pub(super) fn answer(&self, facts: &Facts<'_>, evaluation: &mut Evaluation<'_>) -> Answer {
+    pub(super) fn answer<'a>(
+        &'a self,
+        facts: &Facts<'_>,
+        evaluation: &mut Evaluation<'a>,
+    ) -> Answer {
         if let Some(classes) = &self.classes
             && !classes.contains(&facts.class)
         {

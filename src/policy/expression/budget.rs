@@ -3,6 +3,9 @@
 //! An upper bound, walked over the expression without its values: each node costs a fixed amount; one that may be linear
 //! in its operands costs their weight too; and what stands in a comprehension is counted once for each element that the
 //! largest list or map there could have. The unit is about a nanosecond of a release build, rounded up.
+//!
+//! The walk takes longer than most evaluations do, so it is made when the policy is loaded too, with facts that could be
+//! anything up to some weights. A call whose facts weigh no more is known to be within the budget without it.
 
 use std::borrow::Cow;
 
@@ -31,10 +34,54 @@ const LINEAR: u64 = 2;
 /// Making an owned copy of one unit of weight, once.
 const COPY: u64 = 8;
 
+/// The weights of facts for which the cost is known before any call: those of most calls, and of large ones.
+const KNOWN_WEIGHTS: [u64; 3] = [1 << 10, 1 << 14, 1 << 18];
+
+/// What an expression may cost, by what the facts that it reads weigh together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known([u64; KNOWN_WEIGHTS.len()]);
+
+impl Known {
+    /// What is known of an expression that could cost anything.
+    #[cfg(test)]
+    pub(super) const NOTHING: Self = Self([u64::MAX; KNOWN_WEIGHTS.len()]);
+
+    /// Finds what an expression may cost whatever it reads.
+    pub(super) fn of(expression: &IdedExpr, patterns: &[Pattern]) -> Self {
+        let mut costs = [u64::MAX; KNOWN_WEIGHTS.len()];
+        for (cost, weight) in costs.iter_mut().zip(KNOWN_WEIGHTS) {
+            *cost = measure(expression, Sizes::UpTo(weight), patterns);
+            if *cost > LIMIT {
+                break;
+            }
+        }
+        Self(costs)
+    }
+
+    /// A bound on what evaluating it costs with facts of that weight, if that shows that it is within [`LIMIT`]. Never
+    /// less than [`cost`].
+    pub(super) fn within_limit(self, weight: u64) -> Option<u64> {
+        let (_, cost) = (KNOWN_WEIGHTS.iter().zip(self.0)).find(|(most, _)| weight <= **most)?;
+        (cost <= LIMIT).then_some(cost)
+    }
+}
+
 /// A bound on what evaluating an expression costs; stops counting past [`LIMIT`].
 pub(super) fn cost(expression: &IdedExpr, facts: &Facts<'_>, patterns: &[Pattern]) -> u64 {
+    measure(expression, Sizes::Of(facts), patterns)
+}
+
+/// How large the facts are.
+#[derive(Clone, Copy)]
+enum Sizes<'m> {
+    Of(&'m Facts<'m>),
+    /// Each weighs at most this.
+    UpTo(u64),
+}
+
+fn measure(expression: &IdedExpr, sizes: Sizes<'_>, patterns: &[Pattern]) -> u64 {
     let mut meter = Meter {
-        facts,
+        sizes,
         patterns,
         variables: Vec::new(),
         times: 1,
@@ -53,6 +100,8 @@ enum Shape<'m> {
     Scalar(u64),
     /// The largest weight and length on each level.
     Levels(Cow<'m, [Level]>),
+    /// Anything whose weight and length are at most these, and so is all that it holds.
+    Any(Level),
 }
 
 impl<'m> Shape<'m> {
@@ -60,6 +109,7 @@ impl<'m> Shape<'m> {
         match self {
             Self::Scalar(weight) => *weight,
             Self::Levels(levels) => levels.first().map_or(0, |level| level.weight),
+            Self::Any(level) => level.weight,
         }
     }
 
@@ -67,6 +117,7 @@ impl<'m> Shape<'m> {
         match self {
             Self::Scalar(_) => 0,
             Self::Levels(levels) => levels.first().map_or(0, |level| level.len),
+            Self::Any(level) => level.len,
         }
     }
 
@@ -80,6 +131,7 @@ impl<'m> Shape<'m> {
             Self::Levels(Cow::Owned(levels)) => {
                 Self::Levels(Cow::Owned(levels.get(1..).unwrap_or_default().to_vec()))
             }
+            Self::Any(level) => Self::Any(*level),
         }
     }
 
@@ -90,25 +142,37 @@ impl<'m> Shape<'m> {
                 len: 0,
             }]),
             Self::Levels(levels) => Cow::Borrowed(levels),
+            Self::Any(level) => Cow::Owned(vec![*level]),
         }
+    }
+
+    /// What is no smaller than any of these, nor than what they hold.
+    fn any(shapes: [&Self; 2]) -> Self {
+        let levels = shapes.iter().flat_map(|shape| shape.levels().into_owned());
+        Self::Any(levels.fold(Level::default(), Level::max))
     }
 
     /// What can be either.
     fn or(self, other: &Self) -> Self {
         match (self, other) {
             (Self::Scalar(a), Self::Scalar(b)) => Self::Scalar(a.max(*b)),
+            (a @ Self::Any(_), b) | (a, b @ Self::Any(_)) => Self::any([&a, b]),
             (a, b) => Self::Levels(Cow::Owned(widest(&a.levels(), &b.levels()))),
         }
     }
 
     /// What holds so many of these.
     fn times(element: &Self, count: u64) -> Self {
-        let mut levels = vec![Level {
+        let whole = Level {
             weight: SCALAR_WEIGHT
                 .saturating_mul(2)
                 .saturating_add(element.weight().saturating_mul(count)),
             len: count,
-        }];
+        };
+        if let Self::Any(level) = element {
+            return Self::Any(whole.max(*level));
+        }
+        let mut levels = vec![whole];
         levels.extend_from_slice(&element.levels());
         Self::Levels(Cow::Owned(levels))
     }
@@ -128,6 +192,7 @@ impl<'m> Shape<'m> {
                 }
                 Self::Levels(Cow::Owned(levels))
             }
+            Self::Any(level) => Self::Any(level.max(Level { weight, len })),
         }
     }
 }
@@ -135,18 +200,12 @@ impl<'m> Shape<'m> {
 fn widest(a: &[Level], b: &[Level]) -> Vec<Level> {
     let level = |levels: &[Level], index: usize| levels.get(index).copied().unwrap_or_default();
     (0..a.len().max(b.len()))
-        .map(|index| {
-            let (a, b) = (level(a, index), level(b, index));
-            Level {
-                weight: a.weight.max(b.weight),
-                len: a.len.max(b.len),
-            }
-        })
+        .map(|index| level(a, index).max(level(b, index)))
         .collect()
 }
 
 struct Meter<'m> {
-    facts: &'m Facts<'m>,
+    sizes: Sizes<'m>,
     patterns: &'m [Pattern],
     variables: Vec<(&'m str, Shape<'m>)>,
     /// How often what is measured now may run.
@@ -215,10 +274,17 @@ impl<'m> Meter<'m> {
 
     fn variable(&mut self, name: &str) -> Shape<'m> {
         if let Some(slot) = slots::slot_of(name) {
-            let shape = match self.facts.size(slot) {
-                Some(Size::Levels(levels)) => Shape::Levels(Cow::Borrowed(levels)),
-                Some(Size::Scalar(weight)) => Shape::Scalar(*weight),
-                None => Shape::Scalar(SCALAR_WEIGHT),
+            let shape = match self.sizes {
+                Sizes::Of(facts) => match facts.size(slot) {
+                    Some(Size::Levels(levels)) => Shape::Levels(Cow::Borrowed(levels)),
+                    Some(Size::Scalar(weight)) => Shape::Scalar(*weight),
+                    None => Shape::Scalar(SCALAR_WEIGHT),
+                },
+                // No element weighs less than a scalar.
+                Sizes::UpTo(weight) => Shape::Any(Level {
+                    weight,
+                    len: weight / SCALAR_WEIGHT,
+                }),
             };
             // Its conversion, though it is made once.
             self.cost = self.cost.saturating_add(shape.weight());

@@ -9,6 +9,7 @@ use cel::common::ast::{
 };
 
 use super::Condition;
+use super::budget::Known;
 use super::facts::Read;
 use super::kinds::never_boolean;
 use super::library::{PRINCIPAL, SCOPE, TOOL, TYPES, VARIABLES, signature};
@@ -53,10 +54,12 @@ pub(super) fn condition(
     let Checker {
         reads, reads_args, ..
     } = checker;
+    let cost = Known::of(&expression, table.patterns());
     Ok(Condition {
         expression,
         reads,
         reads_args,
+        cost,
     })
 }
 

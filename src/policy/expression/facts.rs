@@ -4,6 +4,7 @@
 //! arguments that is read is converted: a rule over `args.cents` costs the same whatever else the model sent.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use cel::common::types::CelTimestamp;
 use cel::common::value::Val;
@@ -73,7 +74,27 @@ pub(super) enum Absent {
 pub(super) struct Facts<'a> {
     input: Input<'a>,
     exact: Option<bool>,
-    slots: HashMap<u32, Result<Fact<'a>, Absent>>,
+    slots: HashMap<u32, Result<Fact<'a>, Absent>, BuildHasherDefault<SlotHasher>>,
+}
+
+/// Spreads the numbers of slots. They come of the document, so nobody who calls can make them collide.
+#[derive(Default)]
+struct SlotHasher(u64);
+
+impl Hasher for SlotHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl<'a> Facts<'a> {
@@ -81,7 +102,7 @@ impl<'a> Facts<'a> {
         Self {
             input,
             exact: None,
-            slots: HashMap::new(),
+            slots: HashMap::default(),
         }
     }
 

@@ -43,6 +43,11 @@ impl Table {
         Ok(index)
     }
 
+    /// The patterns so far.
+    pub(super) fn patterns(&self) -> &[Pattern] {
+        &self.pattern_order
+    }
+
     /// What a slot stands for.
     pub(super) fn what(&self, slot: u32) -> Option<&Read> {
         self.read_order.get(usize::try_from(slot).ok()?)

@@ -1,5 +1,7 @@
 //! Conditions: what holds, what does not, what fails and why, what the load refuses, and what it may cost.
 
+mod generated;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -41,6 +41,16 @@ pub(super) struct Level {
     pub(super) len: u64,
 }
 
+impl Level {
+    /// The larger weight and the larger length.
+    pub(super) fn max(self, other: Self) -> Self {
+        Self {
+            weight: self.weight.max(other.weight),
+            len: self.len.max(other.len),
+        }
+    }
+}
+
 /// Weights: roughly the nanoseconds that copying, comparing or dropping costs.
 pub(super) const SCALAR_WEIGHT: u64 = 16;
 const LIST_WEIGHT: u64 = 32;
@@ -158,8 +168,7 @@ impl Sizes {
             self.0.resize(level + 1, Level::default());
         }
         if let Some(largest) = self.0.get_mut(level) {
-            largest.weight = largest.weight.max(found.weight);
-            largest.len = largest.len.max(found.len);
+            *largest = largest.max(found);
         }
     }
 
