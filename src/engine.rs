@@ -10,7 +10,9 @@ mod decided;
 mod execute;
 mod judge;
 mod list;
+mod port;
 mod resume;
+mod run_start;
 pub mod sweeper;
 mod tenants;
 
@@ -31,6 +33,7 @@ pub use self::decide::{Action, DecideRequest};
 pub use self::decided::{Decided, Effect};
 pub use self::execute::Receipt;
 pub use self::list::{ListRequest, Listed, position};
+pub use self::port::{PolicyPort, PortAnswer, PortError, Question};
 pub use self::resume::{ResumeOutcome, Resumption};
 
 use self::tenants::TenantLoad;
@@ -88,6 +91,9 @@ pub enum EngineError {
     /// Policy asks for more approvers than approved.
     #[error("policy now asks for approvers that this approval does not have")]
     ApprovalInsufficient,
+    /// The operator's own authorization could not say whether it may run.
+    #[error("{0}, so nothing was recorded: try again")]
+    PolicyUnavailable(#[from] PortError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -100,22 +106,26 @@ pub enum EngineError {
 pub struct Engine {
     store: Arc<dyn SuspensionStore>,
     policy: Arc<ArcSwap<Policy>>,
+    port: Arc<dyn PolicyPort>,
     waiters: Waiters,
     tenants: TenantLoad,
     clock: fn() -> Timestamp,
 }
 
 impl Engine {
-    /// An engine whose conditions read `clock`; deadlines are the store's affair.
+    /// An engine that asks `port` where the policy says so, and whose conditions read `clock`; deadlines are the
+    /// store's affair.
     pub fn new(
         store: Arc<dyn SuspensionStore>,
         policy: Arc<ArcSwap<Policy>>,
+        port: Arc<dyn PolicyPort>,
         waiters: Waiters,
         clock: fn() -> Timestamp,
     ) -> Self {
         Self {
             store,
             policy,
+            port,
             waiters,
             tenants: TenantLoad::default(),
             clock,

@@ -4,6 +4,7 @@
 
 mod convert;
 mod page_token;
+mod port;
 mod status;
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use tonic::{Request, Response, Status};
 
-use self::convert::request::{self, Cancel, ClaimOf, Complete, Get, Resume};
+use self::convert::request::{self, Cancel, ClaimOf, Complete, Get, MAX_BATCH, Resume};
 use self::convert::response;
 use self::status::Problem;
 use crate::engine::Engine;
@@ -20,9 +21,7 @@ use crate::pb;
 use crate::pb::decision_service_server::DecisionService;
 use crate::policy::Policy;
 
-/// How many requests of a batch are decided side by side. One that asks nobody is done at once; of
-/// those that wait for the store, the store takes so many together.
-const BATCH_CONCURRENCY: usize = 16;
+pub use self::port::PortClient;
 
 /// `assent.v1.DecisionService`, over an engine.
 #[derive(Clone)]
@@ -77,9 +76,10 @@ impl DecisionService for Service {
         use pb::batch_decide_result::Result as Wire;
         let policy = self.engine.policy();
         let requests = request::batch(wire.into_inner())?;
+        // All side by side, so that a policy port or a store that is slow is waited for once.
         let mut results = stream::iter(requests)
             .map(|wire| self.decide_one(&policy, wire))
-            .buffered(BATCH_CONCURRENCY);
+            .buffered(MAX_BATCH);
         let mut responses = Vec::new();
         while let Some(result) = results.next().await {
             let result = match result {

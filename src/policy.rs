@@ -5,7 +5,8 @@
 //!
 //! - `yaml` reads YAML into a tree in which everything has a place; `fields` and `document` read the keys;
 //! - `pattern` and `index` find what concerns a tool id; `rules` evaluates one rule;
-//! - `expression` is the only place that knows CEL.
+//! - `expression` is the only place that knows CEL;
+//! - `port` reads where the operator's own authorization answers, which the engine asks.
 
 mod document;
 mod error;
@@ -13,6 +14,7 @@ mod expression;
 mod fields;
 mod index;
 mod pattern;
+mod port;
 mod rules;
 mod yaml;
 
@@ -24,6 +26,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 pub use self::error::PolicyError;
+pub use self::port::{PortEndpoint, PortSettings};
 
 use self::document::{Document, Mode, PinDocument, Text};
 use self::error::{Place, quoted};
@@ -84,6 +87,7 @@ pub struct Policy {
     never: ToolList,
     catalogue: HashMap<Id, Pins>,
     trusted_servers: Option<Vec<Id>>,
+    port: Option<PortSettings>,
     approval: ApprovalTerms,
     retention: Duration,
     claim_within: Duration,
@@ -162,6 +166,7 @@ impl Policy {
             never: ToolList::default(),
             catalogue: HashMap::new(),
             trusted_servers: None,
+            port: None,
             approval: ApprovalTerms {
                 expires: Duration::from_secs(24 * 60 * 60),
                 on_expiry: OnExpiry::Abandon,
@@ -180,9 +185,13 @@ impl Policy {
         &self.revision
     }
 
-    /// Whether this is S4's AllowAll: mode auto, default allow and no rules. It is not a security control.
+    /// Whether this is S4's AllowAll: mode auto, default allow, no rules and no policy port. It is not a security
+    /// control.
     pub fn allows_everything(&self) -> bool {
-        self.mode.is_none() && self.default == Decision::Allow && self.rules.is_empty()
+        self.mode.is_none()
+            && self.default == Decision::Allow
+            && self.rules.is_empty()
+            && self.port.is_none()
     }
 
     /// What `assent check` should tell whoever wrote the document: `FILE:LINE:COLUMN: text`. The document is usable.
@@ -294,6 +303,11 @@ impl Policy {
         }
     }
 
+    /// The operator's own authorization, which is asked after the rules (S5); none where the document names none.
+    pub fn port(&self) -> Option<&PortSettings> {
+        self.port.as_ref()
+    }
+
     /// How long after its approval a call may be claimed (S6).
     pub fn claim_within(&self) -> Duration {
         self.claim_within
@@ -346,6 +360,7 @@ impl Policy {
             rules,
             tools,
             trusted_servers,
+            policy_port,
             suspensions,
             limits,
         } = document;
@@ -366,6 +381,7 @@ impl Policy {
         policy.never = ToolList::compile("never", &never)?;
         policy.catalogue = catalogue(tools)?;
         policy.trusted_servers = trusted_servers;
+        policy.port = policy_port;
         let terms = &mut policy.approval;
         terms.expires = suspensions.approval.expires.unwrap_or(terms.expires);
         terms.on_expiry = suspensions.approval.on_expiry.unwrap_or(terms.on_expiry);

@@ -95,6 +95,7 @@ pub async fn run(
     let engine = Arc::new(Engine::new(
         Arc::clone(&store),
         policy,
+        Arc::new(grpc::PortClient::default()),
         waiters.clone(),
         now,
     ));

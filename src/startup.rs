@@ -199,6 +199,15 @@ fn announcement(
         "policy",
         &format!("{source} (revision {})", policy.revision()),
     );
+    if let Some(port) = policy.port() {
+        say(
+            "",
+            &format!(
+                "it asks {} after its rules, for at most {:?}",
+                port.endpoint, port.timeout
+            ),
+        );
+    }
     if policy.allows_everything() {
         say(
             "",

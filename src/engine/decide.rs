@@ -5,7 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::decided::{Decided, Recorded};
-use super::judge::{Finding, Judged, why_deny};
+use super::judge::{Finding, Judged, unanswered, why_deny};
 use super::{Engine, EngineError, MAX_ATTEMPTS};
 use crate::domain::{ApprovalTerms, RunStart, Scope, Timestamp, ToolCall};
 use crate::outcome::Outcome;
@@ -100,17 +100,14 @@ impl Engine {
         }
 
         let verdict = self.verdict(policy, &judged, scope).await;
+        let verdict = verdict.unwrap_or_else(|error| unanswered(policy, error));
         let draft = Decided {
             matched_rule: verdict.matched_rule.to_owned(),
             ..draft
         };
         match judged.finding(&verdict) {
             Finding::Denied => {
-                let reason = why_deny(&verdict);
-                return Ok(Decided {
-                    outcome: Some(Outcome::access_denied(&reason)),
-                    ..draft.denied(reason)
-                });
+                return Ok(draft.access_denied(why_deny(&verdict)));
             }
             Finding::Allowed => {
                 return Ok(Decided {
@@ -134,47 +131,13 @@ impl Engine {
         .await
     }
 
-    /// A run start is for the policy port, which this version does not ask: it is allowed, unless
-    /// something else was recorded for it.
-    async fn decide_run(
-        &self,
-        policy: &Policy,
-        request: &DecideRequest,
-        start: &RunStart,
-    ) -> Result<Decided, EngineError> {
-        let draft = Decided::allow(policy);
-        if !request.resumed {
-            return Ok(draft);
-        }
-        let key = CallKey::of_run_start(&request.scope);
-        if key.is_none() {
-            return Err(resumed_needs("a run id"));
-        }
-        let body = Body {
-            scope: request.scope.clone(),
-            subject: Subject::Run(start.clone()),
-            risk_class: None,
-            title: String::new(),
-            reason: String::new(),
-            arguments_digest: None,
-            on_expiry: Default::default(),
-            approvers: Default::default(),
-            matched_rule: String::new(),
-            policy_revision: policy.revision().to_owned(),
-        };
-        Ok(match self.recorded(policy, request, &key, &body).await? {
-            Some(recorded) => draft.with_recorded(recorded),
-            None => draft,
-        })
-    }
-
     /// Somebody must be asked: what is recorded answers, else a suspension is opened (S3, steps 3 and
     /// 7 to 9).
     #[expect(
         clippy::too_many_arguments,
-        reason = "one call site, and each is one step's input"
+        reason = "two call sites, and each is one step's input"
     )]
-    async fn review(
+    pub(super) async fn review(
         &self,
         policy: &Policy,
         request: &DecideRequest,
@@ -257,7 +220,7 @@ impl Engine {
     }
 
     /// What is recorded for a call, if anything is.
-    async fn recorded(
+    pub(super) async fn recorded(
         &self,
         policy: &Policy,
         request: &DecideRequest,
@@ -303,7 +266,7 @@ impl Engine {
     }
 }
 
-fn resumed_needs(what: &str) -> EngineError {
+pub(super) fn resumed_needs(what: &str) -> EngineError {
     EngineError::Invalid {
         field: "resumed",
         message: format!("needs {what}: without them nothing can be recorded for the call"),

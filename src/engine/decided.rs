@@ -34,7 +34,7 @@ pub struct Decided {
     pub suspension: Option<Suspension>,
     /// The tool that was judged; none for a run start.
     pub judged_tool: Option<Id>,
-    /// What in policy decided: a rule id, `default`, `mode`, or empty.
+    /// What in policy decided: a rule id, `default`, `mode`, `policy_port`, or empty.
     pub matched_rule: String,
     /// What selected or exempted the call.
     pub selected_by: String,
@@ -108,6 +108,14 @@ impl Decided {
             effect: Effect::Deny,
             reason,
             ..self
+        }
+    }
+
+    /// Policy refuses it.
+    pub(super) fn access_denied(self, reason: String) -> Self {
+        Self {
+            outcome: Some(Outcome::access_denied(&reason)),
+            ..self.denied(reason)
         }
     }
 

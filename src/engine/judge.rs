@@ -3,11 +3,12 @@
 
 use std::borrow::Cow;
 
-use super::{Engine, EngineError};
+use super::port::POLICY_PORT;
+use super::{Engine, EngineError, PortError, Question};
 use crate::classify::Classification;
 use crate::domain::{Decision, Scope, ToolCall};
 use crate::policy::{Facts, Policy, Selection, Verdict};
-use crate::suspension::Suspension;
+use crate::suspension::{Subject, Suspension};
 
 /// A call as policy judges it, and what that needs no asking for.
 pub(super) struct Judged<'c, 'p> {
@@ -28,6 +29,17 @@ pub(super) enum Finding {
     NeedsReview,
     /// Policy refuses it.
     Denied,
+}
+
+impl Finding {
+    /// What the port's word on a run start comes to.
+    fn of_run(decision: Decision) -> Self {
+        match decision {
+            Decision::Allow => Self::Allowed,
+            Decision::Ask => Self::NeedsReview,
+            Decision::Deny => Self::Denied,
+        }
+    }
 }
 
 impl<'c, 'p> Judged<'c, 'p> {
@@ -85,6 +97,16 @@ impl<'c, 'p> Judged<'c, 'p> {
     }
 }
 
+/// The verdict on a call that the port could not speak of.
+pub(super) fn unanswered(policy: &Policy, error: PortError) -> Verdict<'_> {
+    Verdict {
+        decision: Decision::Deny,
+        matched_rule: POLICY_PORT,
+        reason: Some(error.to_string().into()),
+        terms: policy.approval(),
+    }
+}
+
 /// Why policy refuses, also where no rule gives a reason.
 pub(super) fn why_deny(verdict: &Verdict<'_>) -> String {
     match (&verdict.reason, verdict.matched_rule) {
@@ -96,45 +118,69 @@ pub(super) fn why_deny(verdict: &Verdict<'_>) -> String {
 }
 
 impl Engine {
-    /// Asks policy about a judged call.
+    /// Asks policy about a judged call: the rules, and the port unless they deny.
+    ///
+    /// # Errors
+    /// When the port could not say; what that comes to is the caller's affair, and is never an allow.
     pub(super) async fn verdict<'p>(
         &self,
         policy: &'p Policy,
         judged: &Judged<'_, '_>,
         scope: &Scope,
-    ) -> Verdict<'p> {
-        policy.evaluate(&Facts {
-            call: judged.call,
-            class: judged.classification.class,
+    ) -> Result<Verdict<'p>, PortError> {
+        let call = judged.call;
+        let class = judged.classification.class;
+        let rules = policy.evaluate(&Facts {
+            call,
+            class,
             scope,
             now: (self.clock)(),
+        });
+        if rules.decision == Decision::Deny {
+            return Ok(rules);
+        }
+        let question = Question::Tool { scope, call, class };
+        Ok(match self.ask_port(policy, question).await? {
+            Some(answer) => answer.beside(rules),
+            None => rules,
         })
     }
 
     /// Asks policy about what an approval would run, with the scope it was asked in: the edited
-    /// arguments if there are any. Does nothing for a run start, which no rule decides.
+    /// arguments if there are any. About a run start only the port is asked.
     ///
     /// # Errors
-    /// When policy refuses the call now, or asks for more than this approval gives.
+    /// When policy refuses it now, asks for more than this approval gives, or the port cannot say.
     pub(super) async fn judge_again(
         &self,
         policy: &Policy,
         suspension: &Suspension,
     ) -> Result<(), EngineError> {
-        let (Some(call), Some(arguments)) =
-            (suspension.body.call(), suspension.approved_arguments())
-        else {
-            return Ok(());
+        let scope = &suspension.body.scope;
+        let (finding, why_deny, approvers) = match &suspension.body.subject {
+            Subject::Call(call) => {
+                let arguments = suspension.approved_arguments().unwrap_or(&call.arguments);
+                let call = ToolCall {
+                    arguments: arguments.clone(),
+                    ..ToolCall::clone(call)
+                };
+                let judged = Judged::new(policy, &call);
+                let verdict = self.verdict(policy, &judged, scope).await?;
+                let finding = judged.finding(&verdict);
+                (finding, why_deny(&verdict), &verdict.terms.approvers)
+            }
+            Subject::Run(start) => {
+                let question = Question::Run { scope, start };
+                let Some(answer) = self.ask_port(policy, question).await? else {
+                    return Ok(());
+                };
+                let finding = Finding::of_run(answer.decision);
+                (finding, answer.into_reason(), &policy.approval().approvers)
+            }
         };
-        let call = ToolCall {
-            arguments: arguments.clone(),
-            ..call.clone()
-        };
-        let judged = Judged::new(policy, &call);
-        let verdict = self.verdict(policy, &judged, &suspension.body.scope).await;
-        match judged.finding(&verdict) {
-            Finding::Denied => Err(EngineError::PolicyDenied(why_deny(&verdict))),
-            Finding::NeedsReview if !suspension.meets(&verdict.terms.approvers) => {
+        match finding {
+            Finding::Denied => Err(EngineError::PolicyDenied(why_deny)),
+            Finding::NeedsReview if !suspension.meets(approvers) => {
                 Err(EngineError::ApprovalInsufficient)
             }
             Finding::NeedsReview | Finding::Allowed => Ok(()),

@@ -101,6 +101,9 @@ impl From<EngineError> for Problem {
                 Self::new(Code::FailedPrecondition, "APPROVAL_INSUFFICIENT", &text)
             }
             EngineError::Store(error) => store(&error),
+            EngineError::PolicyUnavailable(_) => {
+                Self::new(Code::Unavailable, "POLICY_UNAVAILABLE", &text)
+            }
             // Nothing was written, and trying again is all that a client can do, as when the store is
             // away: clients that retry `UNAVAILABLE` by themselves do the right thing.
             EngineError::Contended => Self::new(
@@ -157,7 +160,7 @@ fn store(error: &StoreError) -> Problem {
 }
 
 /// An error with its causes, each told once: many errors end with the text of their cause.
-fn chain(error: &dyn Error) -> String {
+pub(super) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

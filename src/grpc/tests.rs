@@ -60,6 +60,7 @@ fn service() -> Service {
     Service::new(Arc::new(Engine::new(
         Arc::new(Down),
         policy,
+        Arc::new(PortClient::default()),
         Waiters::default(),
         clock,
     )))

@@ -12,6 +12,7 @@ use std::time::Duration;
 use self::parts::{limits, pin, rule, suspensions};
 use super::error::{Place, PolicyError, quoted};
 use super::fields::{Keys, choice, choices, id, items, texts};
+use super::port::{PortSettings, policy_port};
 use super::yaml::{self, Entry, Kind, Node, Type};
 use super::{Limits, Source};
 use crate::domain::{Annotations, ApproverRule, Decision, Id, OnExpiry, Origin, RiskClass};
@@ -27,6 +28,7 @@ pub(super) struct Document<'s> {
     pub(super) rules: Vec<RuleDocument<'s>>,
     pub(super) tools: Vec<PinDocument<'s>>,
     pub(super) trusted_servers: Option<Vec<Id>>,
+    pub(super) policy_port: Option<PortSettings>,
     pub(super) suspensions: SuspensionsDocument,
     pub(super) limits: Limits,
 }
@@ -115,7 +117,7 @@ const LISTS: [&str; 6] = [
     "trusted_servers",
 ];
 /// The keys that this version reads.
-const KNOWN: [&str; 11] = [
+const KNOWN: [&str; 12] = [
     "version",
     "mode",
     "selectors",
@@ -125,11 +127,12 @@ const KNOWN: [&str; 11] = [
     "rules",
     "tools",
     "trusted_servers",
+    "policy_port",
     "suspensions",
     "limits",
 ];
 /// The keys that a later version reads.
-const LATER: [&str; 3] = ["wrappers", "policy_port", "grants"];
+const LATER: [&str; 2] = ["wrappers", "grants"];
 /// Classes as selectors write them.
 const SELECTORS: [(&str, RiskClass); 3] = [
     ("@read-only", RiskClass::ReadOnly),
@@ -213,6 +216,9 @@ impl<'s> Document<'s> {
                     .push(id("trusted_servers", &item)?);
             }
             self.trusted_servers.get_or_insert_default();
+        }
+        if let Some(entry) = keys.take("policy_port") {
+            self.policy_port = Some(policy_port(entry)?);
         }
         if let Some(entry) = keys.take("suspensions") {
             self.suspensions = suspensions(entry)?;

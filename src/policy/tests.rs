@@ -98,6 +98,7 @@ tools:
     server: github
     annotations: {destructiveHint: true}
 trusted_servers: [github]
+policy_port: {endpoint: "http://127.0.0.1:7000", timeout: 500ms}
 suspensions:
   approval: {expires: 24h, on_expiry: abandon}
   retention: 7d
@@ -125,6 +126,19 @@ fn the_whole_document_of_the_contract_loads() {
     };
     assert_eq!(policy.rules[1].terms, terms);
     assert_eq!(policy.rules[0].terms, *policy.approval());
+    let port = policy.port().unwrap();
+    assert_eq!(port.endpoint.as_str(), "http://127.0.0.1:7000");
+    assert_eq!(port.timeout, Duration::from_millis(500));
+}
+
+#[test]
+fn a_policy_port_has_200_milliseconds_unless_the_document_says_otherwise() {
+    let port = |text: &str| policy(text).port().map(|port| port.timeout);
+    assert_eq!(port("version: 1"), None);
+    let default = Some(Duration::from_millis(200));
+    assert_eq!(port("policy_port: {endpoint: 'unix:/run/p.sock'}"), default);
+    let longest = "policy_port: {endpoint: 'unix:/run/p.sock', timeout: 10s}";
+    assert_eq!(port(longest), Some(Duration::from_secs(10)));
 }
 
 #[test]
@@ -244,11 +258,6 @@ fn what_is_wrong_with_a_document_is_said_with_its_place() {
             "",
         ),
         (
-            "policy_port: {endpoint: x}\n",
-            "policy.yaml:1:1: `policy_port` is not honoured by this version",
-            "",
-        ),
-        (
             "grants: {expires: 1h}\n",
             "policy.yaml:1:1: `grants` is not honoured by this version",
             "",
@@ -262,6 +271,37 @@ fn what_is_wrong_with_a_document_is_said_with_its_place() {
             "suspensions:\n  sign_in: {expires: 1h}\n",
             "policy.yaml:2:3: `sign_in` is not honoured by this version",
             "",
+        ),
+        // The policy port.
+        (
+            "policy_port: http://127.0.0.1:7000\n",
+            "policy.yaml:1:14: `policy_port`",
+            "expected keys with values (`endpoint` or `timeout`)",
+        ),
+        (
+            "policy_port: {timeout: 1s}\n",
+            "policy.yaml:1:14: `policy_port` needs `endpoint`",
+            "add it",
+        ),
+        (
+            "policy_port: {endpoint: 'https://authz:7000'}\n",
+            "policy.yaml:1:25: `endpoint`: `https://authz:7000`",
+            "write `http://HOST:PORT`",
+        ),
+        (
+            "policy_port: {endpoint: 'http://authz:7000', timout: 1s}\n",
+            "policy.yaml:1:46: `timout`",
+            "did you mean `timeout`?",
+        ),
+        (
+            "policy_port:\n  endpoint: http://authz:7000\n  timeout: 11s\n",
+            "policy.yaml:3:12: `timeout`",
+            "at most `10s`",
+        ),
+        (
+            "policy_port: {endpoint: 'http://authz:7000', timeout: 0ms}\n",
+            "policy.yaml:1:55: `timeout`",
+            "above zero",
         ),
         // Single keys.
         (
@@ -731,6 +771,7 @@ fn a_mode_stands_in_for_the_rules() {
     }
     assert!(policy("mode: auto").allows_everything());
     assert!(!policy("default: ask").allows_everything());
+    assert!(!policy("policy_port: {endpoint: 'http://127.0.0.1:7000'}").allows_everything());
 }
 
 #[test]

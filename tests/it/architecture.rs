@@ -42,6 +42,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("std::process::exit", &["config", "main"]),
     ("crate::pb", &["grpc", "cli", "server", "lib", "pb"]),
     ("tonic::Status", &["grpc", "cli", "server"]),
+    ("crate::pb::policy_port_service_client", &["grpc/port"]),
 ];
 
 /// What the ground floor does not know.
@@ -127,6 +128,10 @@ fn planted_violations_are_found() {
         ),
         ("server", "fn f() { std::process::exit(1) }"),
         ("cli/show", "use std::env::var;"),
+        (
+            "grpc",
+            "use crate::pb::policy_port_service_client::PolicyPortServiceClient;",
+        ),
     ] {
         assert!(!violations(file, text).is_empty(), "{file}: {text}");
     }

@@ -20,6 +20,7 @@ mod durability;
 mod dynamic;
 mod examples;
 mod lifecycle;
+mod policy_port;
 mod races;
 mod readme;
 mod redis_store;

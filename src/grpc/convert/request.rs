@@ -21,7 +21,7 @@ pub(in crate::grpc) use self::list::list;
 use self::call::{run_start, scope, tool_call};
 
 /// The most requests of one batch.
-const MAX_BATCH: usize = 100;
+pub(in crate::grpc) const MAX_BATCH: usize = 100;
 
 /// The most bytes of arguments of one batch: with the rest of it, an ordinary client takes the answer.
 const MAX_BATCH_BYTES: usize = 3 * 1024 * 1024;

@@ -13,9 +13,9 @@ use crate::grpc::page_token;
 use crate::pb;
 use crate::policy::{Policy, Selection};
 
-pub(in crate::grpc) use self::suspension::{suspension, winner};
+pub(in crate::grpc) use self::suspension::{risk_class, scope, suspension, tool_call, winner};
 
-use self::suspension::{risk_class, timestamp};
+use self::suspension::timestamp;
 
 /// The most ids that a Cancel answers with.
 const MAX_CANCELLED_IDS: usize = 1000;

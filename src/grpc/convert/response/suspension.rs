@@ -103,7 +103,8 @@ pub(in crate::grpc) fn winner(record: Suspension) -> pb::Suspension {
     }
 }
 
-fn scope(scope: Scope) -> pb::Scope {
+/// Where, and on whose behalf.
+pub(in crate::grpc) fn scope(scope: Scope) -> pb::Scope {
     let Scope {
         tenant,
         principal,
@@ -131,7 +132,8 @@ fn scope(scope: Scope) -> pb::Scope {
     }
 }
 
-fn tool_call(call: ToolCall) -> pb::ToolCall {
+/// What wants to run.
+pub(in crate::grpc) fn tool_call(call: ToolCall) -> pb::ToolCall {
     let ToolCall {
         call_id,
         step_id,
@@ -291,7 +293,8 @@ pub(super) fn digest(digest: Option<Digest>) -> String {
     digest.map_or_else(String::new, |digest| digest.to_string())
 }
 
-pub(super) fn risk_class(class: Option<RiskClass>) -> i32 {
+/// The class; unspecified where there is none.
+pub(in crate::grpc) fn risk_class(class: Option<RiskClass>) -> i32 {
     match class {
         None => pb::RiskClass::Unspecified,
         Some(RiskClass::ReadOnly) => pb::RiskClass::ReadOnly,
