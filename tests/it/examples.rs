@@ -3,6 +3,7 @@
 
 mod gate;
 mod odd_server;
+mod policy_port;
 mod setup;
 mod stage;
 

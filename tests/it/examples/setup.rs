@@ -18,6 +18,19 @@ pub enum Language {
     Go,
 }
 
+/// Sets the policy port up, if this process has not yet: where its commands are typed, and the one that starts it.
+pub fn policy_port() -> &'static (PathBuf, Vec<String>) {
+    static PORT: OnceLock<Result<(PathBuf, Vec<String>), String>> = OnceLock::new();
+    let port = PORT.get_or_init(|| {
+        let mut blocks = blocks("## Your own authorization\n").into_iter();
+        run(&blocks.next().unwrap())?;
+        let start = blocks.next().unwrap();
+        let command = start.trim().split(' ').map(str::to_owned).collect();
+        Ok((checkout().join("examples/policy-port"), command))
+    });
+    port.as_ref().unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// An example that is ready to run.
 pub struct Example {
     /// Where its commands are typed.
@@ -31,13 +44,15 @@ pub struct Example {
 /// The folders that an installation makes.
 const INSTALLED: [&str; 2] = [".venv", "node_modules"];
 /// The folders that generation and building make.
-const GENERATED: [&str; 6] = [
+const GENERATED: [&str; 8] = [
     "python/__pycache__",
     "python/assent",
     "typescript/src/gen",
     "typescript/dist",
     "go/gen",
     "go/bin",
+    "policy-port/__pycache__",
+    "policy-port/assent",
 ];
 
 impl Language {
@@ -61,16 +76,10 @@ impl Language {
 
 impl Example {
     fn set_up(folder: &Path, title: &str) -> Result<Self, String> {
-        let readme = fs::read_to_string(checkout().join("examples/README.md")).unwrap();
-        let (_, section) = readme
-            .split_once(title)
-            .unwrap_or_else(|| panic!("no section {title}"));
-        let mut blocks = section
-            .split("```sh\n")
-            .skip(1)
-            .map(|block| block.split("```").next().unwrap());
-        run(blocks.next().unwrap())?;
-        let mut commands = blocks.next().unwrap().lines();
+        let mut blocks = blocks(title).into_iter();
+        run(&blocks.next().unwrap())?;
+        let commands = blocks.next().unwrap();
+        let mut commands = commands.lines();
         let mut command = |end: &str| {
             let line = commands.next().unwrap();
             let (command, _) = line
@@ -84,6 +93,18 @@ impl Example {
             answer: command(" SUSPENSION_ID"),
         })
     }
+}
+
+/// The blocks of commands of the README that come after a title.
+fn blocks(title: &str) -> Vec<String> {
+    let readme = fs::read_to_string(checkout().join("examples/README.md")).unwrap();
+    let (_, section) = readme
+        .split_once(title)
+        .unwrap_or_else(|| panic!("no section {title}"));
+    let blocks = section.split("```sh\n").skip(1);
+    blocks
+        .map(|block| block.split("```").next().unwrap().to_owned())
+        .collect()
 }
 
 /// Runs a block of commands of the README.
