@@ -22,9 +22,11 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use uuid::Uuid;
 
-use crate::domain::{Id, OnExpiry, Timestamp};
+use crate::domain::{Id, OnExpiry, Scope, Timestamp};
 use crate::policy::Policy;
-use crate::store::{Change, Closing, Commit, Committed, Group, StoreError, SuspensionStore};
+use crate::store::{
+    Change, Closing, Commit, Committed, Group, KeyHash, Member, Place, StoreError, SuspensionStore,
+};
 use crate::suspension::{Refusal, State, Status, Suspension, SuspensionId};
 use crate::watch::Waiters;
 
@@ -43,6 +45,12 @@ const MAX_ATTEMPTS: usize = 32;
 
 /// How often the end of a run is tried in one commit, before it is ended record by record.
 const WHOLE_ATTEMPTS: usize = 4;
+
+/// How many bytes of reasons one commit may write; the end of a run with more is written in parts.
+const WHOLE_BYTES: usize = 4 * 1024 * 1024;
+
+/// How many records such a part has.
+const PART: usize = 100;
 
 /// How long a waiter goes without reading again, should every message be lost.
 const RE_READ: Duration = Duration::from_secs(10);
@@ -206,7 +214,7 @@ impl Engine {
             && suspension.body.on_expiry == OnExpiry::Abandon
             && !scope.run_id.is_empty();
         if !abandons {
-            return self.write(policy, suspension, state, None).await;
+            return self.write(policy, suspension, state).await;
         }
         let run = Group::Run {
             tenant: scope.tenant.clone(),
@@ -214,17 +222,15 @@ impl Engine {
             run: scope.run_id.clone(),
         };
         let reason = format!("suspension {} expired and its run with it", suspension.id);
+        let partition = partition_of(suspension.id);
         let ended = self
-            .end(
-                policy,
-                &run,
-                partition_of(&suspension),
-                &Id::default(),
-                &reason,
-            )
+            .end(policy, &run, partition, &Id::default(), &reason)
             .await?;
-        let own = ended.into_iter().find(|other| other.id == suspension.id);
-        Ok(own)
+        match ended.into_iter().find(|member| member.id == suspension.id) {
+            Some(own) => Ok(Some(with_state(suspension, own.state))),
+            // Somebody else has settled it, or the store set it aside and says why.
+            None => self.write(policy, suspension, state).await,
+        }
     }
 
     /// Writes the next state of one record. `None` when it is not as it was read any more.
@@ -233,27 +239,40 @@ impl Engine {
         policy: &Policy,
         suspension: Suspension,
         state: State,
+    ) -> Result<Option<Suspension>, EngineError> {
+        let commit = commit_of(policy, &suspension, state.clone());
+        let committed = self.store.commit(&commit).await?;
+        Ok((committed == Committed::Done).then(|| with_state(suspension, state)))
+    }
+
+    /// Writes what somebody made of one record: before `not_after`, and only while its run and its session
+    /// go on. `None` when it is not as it was read any more.
+    async fn write_in_time(
+        &self,
+        policy: &Policy,
+        suspension: Suspension,
+        state: State,
         not_after: Option<Timestamp>,
     ) -> Result<Option<Suspension>, EngineError> {
         let commit = Commit {
-            partition: partition_of(&suspension),
-            operation: Uuid::new_v4(),
-            changes: vec![change(policy, &suspension, state.clone())],
             not_after,
-            closing: None,
+            unless_closed: closings(&suspension.body.scope),
+            ..commit_of(policy, &suspension, state.clone())
         };
-        Ok(match self.store.commit(&commit).await? {
-            Committed::Done => Some(with_state(suspension, state)),
-            Committed::Stale => None,
-        })
+        match self.store.commit(&commit).await? {
+            Committed::Done => Ok(Some(with_state(suspension, state))),
+            Committed::Stale => Ok(None),
+            // The end has been written, and whoever wrote it is about to withdraw this record.
+            Committed::Closed => Err(refused(Refusal::Cancelled, suspension)),
+        }
     }
 
     /// Ends a run or a session in one partition: what is past its deadline expires, what is pending is
-    /// cancelled, what is approved and unclaimed is voided, and nothing opens there any more. Gives the
-    /// records that this changed.
+    /// cancelled, what is approved and unclaimed is voided, and nothing opens there any more. Gives what
+    /// this changed.
     ///
-    /// It is one commit, unless the run changes faster than it can be read: then the end is written first,
-    /// and each record after it by its own version, so that a busy run cannot outrun its end.
+    /// It is one commit, unless the run is very large or changes faster than it can be read: then the end
+    /// is written first, so that nothing is opened, answered or claimed after it, and the records in parts.
     async fn end(
         &self,
         policy: &Policy,
@@ -261,85 +280,133 @@ impl Engine {
         partition: u8,
         by: &Id,
         reason: &str,
-    ) -> Result<Vec<Suspension>, EngineError> {
+    ) -> Result<Vec<Member>, EngineError> {
+        let closing = |open| {
+            Some(Closing {
+                group: group.clone(),
+                open,
+                // It is remembered for as long as anything approved before it could be claimed.
+                retention: policy.retention().max(policy.claim_within()),
+            })
+        };
         let mut ended = Vec::new();
-        for attempt in 0..MAX_ATTEMPTS {
-            let whole = attempt < WHOLE_ATTEMPTS;
-            if attempt == WHOLE_ATTEMPTS {
-                self.close(policy, group, partition, Vec::new(), None)
-                    .await?;
-            }
+        let mut closed = false;
+        let mut misses = 0;
+        while misses < MAX_ATTEMPTS {
             let members = self.store.members(partition, group).await?;
-            let now = members.now;
-            let next: Vec<(Suspension, State)> = members
-                .suspensions
+            let (more, open, now) = (members.more, members.open, members.now);
+            let mut next: Vec<Member> = members
+                .members
                 .into_iter()
-                .filter(|suspension| group.holds(&suspension.body.scope))
-                .filter_map(|suspension| {
-                    let settled = suspension.settled(now);
-                    let state = settled.or_else(|| suspension.cancelled(by, reason, now))?;
-                    Some((suspension, state))
+                .filter_map(|member| {
+                    let withdrawn = || member.state.cancelled(by, reason, now);
+                    let state = settled(&member, now).or_else(withdrawn)?;
+                    Some(Member { state, ..member })
                 })
                 .collect();
-            if whole {
-                let changes = next.iter();
-                let changes = changes.map(|(was, state)| change(policy, was, state.clone()));
-                let open = Some(members.open);
-                match self
-                    .close(policy, group, partition, changes.collect(), open)
+            if !closed {
+                // A reason stands in a record twice: for people, and in what the model is told.
+                let whole = !more
+                    && misses < WHOLE_ATTEMPTS
+                    && 2 * next.len() * reason.len() <= WHOLE_BYTES;
+                let (part, open): (&[Member], _) = if whole {
+                    (&next, Some(open))
+                } else {
+                    (&[], None)
+                };
+                if !self
+                    .end_part(policy, partition, part, closing(open))
                     .await?
                 {
-                    Committed::Done => {
-                        let next = next.into_iter();
-                        return Ok(next.map(|(was, state)| with_state(was, state)).collect());
-                    }
-                    Committed::Stale => continue,
+                    misses += 1;
+                    continue;
+                }
+                closed = true;
+                if whole {
+                    next.iter_mut().for_each(|member| member.version += 1);
+                    return Ok(next);
                 }
             }
-            let mut missed = false;
-            for (suspension, state) in next {
-                match self.write(policy, suspension, state, None).await? {
-                    Some(changed) => ended.push(changed),
-                    None => missed = true,
+            // A record that is always changed by somebody must not keep its neighbours.
+            let part = if misses > WHOLE_ATTEMPTS { 1 } else { PART };
+            let mut missed = next.is_empty() && more;
+            for part in next.chunks(part) {
+                if self.end_part(policy, partition, part, None).await? {
+                    let changed = part.iter().cloned();
+                    ended.extend(changed.map(|member| Member {
+                        version: member.version + 1,
+                        ..member
+                    }));
+                } else {
+                    missed = true;
                 }
             }
-            if !missed {
+            if !missed && !more {
                 return Ok(ended);
             }
+            misses += usize::from(missed);
         }
         Err(EngineError::Contended)
     }
 
-    async fn close(
+    /// Writes some of an end. False when something has moved on: read again.
+    async fn end_part(
         &self,
         policy: &Policy,
-        group: &Group,
         partition: u8,
-        changes: Vec<Change>,
-        open: Option<u64>,
-    ) -> Result<Committed, EngineError> {
+        part: &[Member],
+        closing: Option<Closing>,
+    ) -> Result<bool, EngineError> {
+        let changes = part.iter().map(|member| Change {
+            id: member.id,
+            version: member.version,
+            upkeep: member.state.upkeep(member.expire_time, policy.retention()),
+            state: member.state.clone(),
+        });
         let commit = Commit {
             partition,
             operation: Uuid::new_v4(),
-            changes,
+            changes: changes.collect(),
             not_after: None,
-            closing: Some(Closing {
-                group: group.clone(),
-                open,
-                retention: policy.retention(),
-            }),
+            unless_closed: Vec::new(),
+            closing,
         };
-        Ok(self.store.commit(&commit).await?)
+        match self.store.commit(&commit).await {
+            Ok(committed) => Ok(committed == Committed::Done),
+            // A record became unreadable meanwhile: the next look leaves it out.
+            Err(StoreError::Corrupt { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
-fn change(policy: &Policy, suspension: &Suspension, state: State) -> Change {
-    Change {
-        id: suspension.id,
-        version: suspension.version,
-        upkeep: state.upkeep(suspension.expire_time, policy.retention()),
-        state,
+/// What time alone has changed of a record by `now`.
+fn settled(member: &Member, now: Timestamp) -> Option<State> {
+    member
+        .state
+        .settled(member.expire_time, member.on_expiry, now)
+}
+
+fn commit_of(policy: &Policy, suspension: &Suspension, state: State) -> Commit {
+    Commit {
+        partition: partition_of(suspension.id),
+        operation: Uuid::new_v4(),
+        changes: vec![Change {
+            id: suspension.id,
+            version: suspension.version,
+            upkeep: state.upkeep(suspension.expire_time, policy.retention()),
+            state,
+        }],
+        not_after: None,
+        unless_closed: Vec::new(),
+        closing: None,
     }
+}
+
+/// The ends that are the end of what happens in a scope.
+fn closings(scope: &Scope) -> Vec<KeyHash> {
+    // They are the same in any partition.
+    Place::of(scope, 0).closings
 }
 
 fn with_state(suspension: Suspension, state: State) -> Suspension {
@@ -351,8 +418,8 @@ fn with_state(suspension: Suspension, state: State) -> Suspension {
 }
 
 /// The partition of a record that exists, and so has one.
-fn partition_of(suspension: &Suspension) -> u8 {
-    suspension.id.partition().unwrap_or_default()
+fn partition_of(id: SuspensionId) -> u8 {
+    id.partition().unwrap_or_default()
 }
 
 fn refused(refusal: Refusal, suspension: Suspension) -> EngineError {

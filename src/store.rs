@@ -17,10 +17,10 @@ use async_trait::async_trait;
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
-use crate::domain::Timestamp;
+use crate::domain::{OnExpiry, Timestamp};
 use crate::suspension::{Body, State, Suspension, SuspensionId, Upkeep};
 
-pub use self::key::{CallKey, Group, Place};
+pub use self::key::{CallKey, Group, KeyHash, Place};
 
 /// A suspension to be opened.
 #[derive(Clone, Debug)]
@@ -89,6 +89,8 @@ pub struct Commit {
     pub changes: Vec<Change>,
     /// The commit fails at this moment and after it, by the store's clock.
     pub not_after: Option<Timestamp>,
+    /// The commit fails while one of these ends is remembered: those of [`Place::closings`].
+    pub unless_closed: Vec<KeyHash>,
     /// The run or session that ends with it.
     pub closing: Option<Closing>,
 }
@@ -112,18 +114,46 @@ pub enum Committed {
     Done,
     /// A version, the group or the time has moved on: nothing was written, read again.
     Stale,
+    /// The run or the session is over: nothing was written.
+    Closed,
+}
+
+/// A record without its body, which may be large: what time and the end of its run make of it.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Which.
+    pub id: SuspensionId,
+    /// Its deadline.
+    pub expire_time: Timestamp,
+    /// What happens when nobody answers.
+    pub on_expiry: OnExpiry,
+    /// Its run by a name that no other session's run has, if it is of one.
+    pub run: Option<KeyHash>,
+    /// What became of it.
+    pub state: State,
+    /// Its version.
+    pub version: u64,
 }
 
 /// The open records of a group in one partition.
 #[derive(Clone, Debug)]
 pub struct Members {
-    /// Those that can be read. A corrupt one is left out, but counted in `open`.
-    pub suspensions: Vec<Suspension>,
-    /// How many the index holds.
+    /// Those that can be read, up to [`MEMBERS`] of them or some MiB of their states. A corrupt one is
+    /// left out, counted and logged.
+    pub members: Vec<Member>,
+    /// Whether there are more that can be read.
+    pub more: bool,
+    /// How many the index holds, those that cannot be read among them.
     pub open: u64,
     /// The store's time.
     pub now: Timestamp,
 }
+
+/// How many members are read at a time.
+pub const MEMBERS: usize = 1_000;
+
+/// How many bytes of states are read at a time, nearly.
+pub const MEMBERS_BYTES: usize = 4 * 1024 * 1024;
 
 /// A position in a list: lists are ordered by (deadline, id), which never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,7 +191,7 @@ pub struct Slice {
 pub struct Due {
     /// Records whose `wake` has passed and that time may have changed. What was merely due for
     /// collection is collected already; what is corrupt is set aside, counted and logged.
-    pub suspensions: Vec<Suspension>,
+    pub members: Vec<Member>,
     /// The store's time.
     pub now: Timestamp,
     /// Whether the limit was reached, so that there may be more.
@@ -203,7 +233,7 @@ pub trait SuspensionStore: Send + Sync + 'static {
     /// Reads what was recorded for a key, and whether its place is closed.
     async fn find(&self, place: &Place, key: Option<&CallKey>) -> Result<Found, StoreError>;
 
-    /// Reads every open record of a group in one partition.
+    /// Reads the open records of a group in one partition, without their bodies.
     async fn members(&self, partition: u8, group: &Group) -> Result<Members, StoreError>;
 
     /// Writes changes, all or none.

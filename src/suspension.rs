@@ -349,20 +349,24 @@ impl State {
             keep_until,
         }
     }
-}
 
-impl Suspension {
-    /// What time alone has changed by `now`: a pending one past its deadline is expired, a claim past
-    /// its lease is in doubt. `None` when nothing has.
-    pub fn settled(&self, now: Timestamp) -> Option<State> {
-        match (self.state.status, self.state.execution) {
-            (Status::Pending, _) => (now >= self.expire_time).then(|| self.expired(now)),
+    /// What time alone has made of it by `now`, for a record that is late at `expire_time`: a pending
+    /// one past its deadline is expired, a claim past its lease is in doubt. `None` when nothing has
+    /// changed.
+    pub fn settled(
+        &self,
+        expire_time: Timestamp,
+        on_expiry: OnExpiry,
+        now: Timestamp,
+    ) -> Option<Self> {
+        match (self.status, self.execution) {
+            (Status::Pending, _) => (now >= expire_time).then(|| self.expired(on_expiry, now)),
             (_, Execution::Claimed) => {
-                let lease = self.state.claims.last()?.lease_expire_time;
-                (now >= lease).then(|| State {
+                let lease = self.claims.last()?.lease_expire_time;
+                (now >= lease).then(|| Self {
                     execution: Execution::InDoubt,
                     changed: now,
-                    ..self.state.clone()
+                    ..self.clone()
                 })
             }
             (
@@ -376,12 +380,12 @@ impl Suspension {
         }
     }
 
-    fn expired(&self, now: Timestamp) -> State {
-        let outcome = match self.body.on_expiry {
+    fn expired(&self, on_expiry: OnExpiry, now: Timestamp) -> Self {
+        let outcome = match on_expiry {
             OnExpiry::Abandon => Outcome::suspension_expired(),
             OnExpiry::Deny => Outcome::expired(),
         };
-        State {
+        Self {
             status: Status::Expired,
             resolution: Some(Resolution {
                 by: Id::default(),
@@ -392,28 +396,28 @@ impl Suspension {
                 outcome: Some(outcome),
             }),
             changed: now,
-            ..self.state.clone()
+            ..self.clone()
         }
     }
 
     /// Withdraws it: what is pending is cancelled, what is approved and unclaimed is voided. `None`
     /// when there is nothing left to withdraw.
-    pub fn cancelled(&self, by: &Id, reason: &str, now: Timestamp) -> Option<State> {
-        if !self.state.is_open() {
+    pub fn cancelled(&self, by: &Id, reason: &str, now: Timestamp) -> Option<Self> {
+        if !self.is_open() {
             return None;
         }
-        if self.state.status == Status::Approved {
-            return Some(State {
+        if self.status == Status::Approved {
+            return Some(Self {
                 execution: Execution::Voided,
                 withdrawal: Some(Withdrawal {
                     by: by.clone(),
                     reason: reason.to_owned(),
                 }),
                 changed: now,
-                ..self.state.clone()
+                ..self.clone()
             });
         }
-        Some(State {
+        Some(Self {
             status: Status::Cancelled,
             resolution: Some(Resolution {
                 by: by.clone(),
@@ -424,8 +428,21 @@ impl Suspension {
                 outcome: Some(Outcome::cancelled(reason)),
             }),
             changed: now,
-            ..self.state.clone()
+            ..self.clone()
         })
+    }
+}
+
+impl Suspension {
+    /// What time alone has changed by `now`: see [`State::settled`].
+    pub fn settled(&self, now: Timestamp) -> Option<State> {
+        self.state
+            .settled(self.expire_time, self.body.on_expiry, now)
+    }
+
+    /// Withdraws it: see [`State::cancelled`].
+    pub fn cancelled(&self, by: &Id, reason: &str, now: Timestamp) -> Option<State> {
+        self.state.cancelled(by, reason, now)
     }
 
     /// The arguments an execution would run with: the edited ones, else the call's own.

@@ -44,7 +44,7 @@ impl Engine {
         match target {
             Target::One(id) => {
                 if let Some(suspension) = self.cancel_one(policy, tenant, *id, by, reason).await? {
-                    done.count(&suspension);
+                    done.count(suspension.id, suspension.state.status);
                 }
             }
             Target::All(group) => {
@@ -54,7 +54,9 @@ impl Engine {
                 };
                 for partition in partitions {
                     let ended = self.end(policy, group, partition, by, reason).await?;
-                    ended.iter().for_each(|suspension| done.count(suspension));
+                    ended
+                        .iter()
+                        .for_each(|member| done.count(member.id, member.state.status));
                 }
             }
         }
@@ -74,7 +76,7 @@ impl Engine {
             let Some(state) = suspension.cancelled(by, reason, now) else {
                 return Ok(None);
             };
-            let written = self.write(policy, suspension, state, None).await?;
+            let written = self.write(policy, suspension, state).await?;
             if written.is_some() {
                 return Ok(written);
             }
@@ -84,13 +86,13 @@ impl Engine {
 }
 
 impl Cancelled {
-    fn count(&mut self, suspension: &Suspension) {
-        match suspension.state.status {
+    fn count(&mut self, id: SuspensionId, status: Status) {
+        match status {
             Status::Cancelled => self.cancelled += 1,
             Status::Approved => self.voided += 1,
             // Past its deadline when it was met: it expired, nobody withdrew it.
             Status::Pending | Status::Denied | Status::Answered | Status::Expired => return,
         }
-        self.ids.push(suspension.id);
+        self.ids.push(id);
     }
 }

@@ -33,7 +33,14 @@ impl Engine {
                 Ok(Claimed::Taken { state, not_after }) => (*state, not_after),
             };
             self.judge_again(policy, &suspension).await?;
-            let written = self.write(policy, suspension, state, not_after).await?;
+            // What was claimed before an end is not withdrawn by it, and may be taken over after it.
+            let written = match not_after {
+                Some(_) => {
+                    self.write_in_time(policy, suspension, state, not_after)
+                        .await?
+                }
+                None => self.write(policy, suspension, state).await?,
+            };
             if let Some(suspension) = written {
                 return Ok(Receipt { suspension });
             }
@@ -61,7 +68,7 @@ impl Engine {
                 Ok(None) => return Ok(suspension),
                 Ok(Some(state)) => state,
             };
-            if let Some(suspension) = self.write(policy, suspension, state, None).await? {
+            if let Some(suspension) = self.write(policy, suspension, state).await? {
                 return Ok(suspension);
             }
         }

@@ -56,7 +56,7 @@ impl Engine {
             }
             let deadline = suspension.expire_time;
             let written = self
-                .write(policy, suspension, state, Some(deadline))
+                .write_in_time(policy, suspension, state, Some(deadline))
                 .await?;
             if let Some(suspension) = written {
                 return Ok(Resumption {

@@ -10,10 +10,11 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 
-use super::{Engine, EngineError};
-use crate::domain::{Id, OnExpiry, Scope, Timestamp};
-use crate::store::StoreError;
-use crate::suspension::{Status, Suspension};
+use super::{Engine, EngineError, partition_of, settled};
+use crate::domain::{OnExpiry, Timestamp};
+use crate::policy::Policy;
+use crate::store::{KeyHash, Member, StoreError};
+use crate::suspension::Status;
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(250);
@@ -52,8 +53,8 @@ impl Engine {
             let policy = self.policy();
             let due = self.store.due(BATCH).await?;
             let now = due.now;
-            let settled: Vec<_> = stream::iter(one_of_each_run(due.suspensions, now))
-                .map(|suspension| self.settle(&policy, suspension, now))
+            let settled: Vec<_> = stream::iter(one_of_each_run(due.members, now))
+                .map(|member| self.settle_due(&policy, member, now))
                 .buffer_unordered(CONCURRENCY)
                 .collect()
                 .await;
@@ -77,29 +78,54 @@ impl Engine {
             }
         }
     }
+    async fn settle_due(
+        &self,
+        policy: &Policy,
+        member: Member,
+        now: Timestamp,
+    ) -> Result<(), EngineError> {
+        if abandons(&member, now) {
+            // Which run it is stands in the body.
+            match self.read(member.id).await {
+                Ok((suspension, now)) => {
+                    return self.settle(policy, suspension, now).await.map(drop);
+                }
+                Err(EngineError::NotFound(_)) => return Ok(()),
+                // It expires all the same, and would be due for ever if it did not.
+                Err(EngineError::Store(error @ StoreError::Corrupt { .. })) => {
+                    tracing::error!(%error, "a suspension expired, and its run cannot be ended with it");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(state) = settled(&member, now) else {
+            return Ok(());
+        };
+        // When somebody else was first there is nothing left to do.
+        let _done_or_stale = self
+            .end_part(
+                policy,
+                partition_of(member.id),
+                &[Member { state, ..member }],
+                None,
+            )
+            .await?;
+        Ok(())
+    }
+}
+
+/// Whether the end of its run is due with it.
+fn abandons(member: &Member, now: Timestamp) -> bool {
+    member.state.status == Status::Pending
+        && member.on_expiry == OnExpiry::Abandon
+        && member.expire_time <= now
+        && member.run.is_some()
 }
 
 /// Leaves out what another record of the list takes along: the end of a run settles all of it.
-fn one_of_each_run(due: Vec<Suspension>, now: Timestamp) -> Vec<Suspension> {
-    let mut ended: HashSet<(Id, Id, Id)> = HashSet::new();
-    let mut first_of_its_run = |suspension: &Suspension| {
-        let scope = &suspension.body.scope;
-        let abandons = suspension.state.status == Status::Pending
-            && suspension.body.on_expiry == OnExpiry::Abandon
-            && suspension.expire_time <= now
-            && !scope.run_id.is_empty();
-        let run = || {
-            let Scope {
-                tenant,
-                session_id,
-                run_id,
-                ..
-            } = scope;
-            (tenant.clone(), session_id.clone(), run_id.clone())
-        };
-        !abandons || ended.insert(run())
-    };
+fn one_of_each_run(due: Vec<Member>, now: Timestamp) -> Vec<Member> {
+    let mut ended: HashSet<Option<KeyHash>> = HashSet::new();
     due.into_iter()
-        .filter(|suspension| first_of_its_run(suspension))
+        .filter(|member| !abandons(member, now) || ended.insert(member.run))
         .collect()
 }

@@ -28,6 +28,18 @@ impl KeyHash {
         Self(hash)
     }
 
+    /// Reads a hash as it is displayed.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut hash = [0; 16];
+        if text.len() != 2 * hash.len() || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        for (at, byte) in hash.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+        }
+        Some(Self(hash))
+    }
+
     /// The hash itself.
     pub fn bytes(&self) -> &[u8; 16] {
         &self.0
@@ -36,6 +48,12 @@ impl KeyHash {
     fn partition(self) -> u8 {
         let [first, ..] = self.0;
         first % PARTITIONS
+    }
+}
+
+impl From<[u8; 16]> for KeyHash {
+    fn from(bytes: [u8; 16]) -> Self {
+        Self(bytes)
     }
 }
 
@@ -98,6 +116,16 @@ impl Group {
         }
     }
 
+    /// What tells its records from others in its index; `None` where all of them are its own.
+    pub fn own_run(&self) -> Option<KeyHash> {
+        match self {
+            Self::Run {
+                session: Some(_), ..
+            } => Some(self.closing()),
+            Self::Tenant { .. } | Self::Session { .. } | Self::Run { session: None, .. } => None,
+        }
+    }
+
     /// The one partition that holds all of it, or `None` when it may be in every one.
     pub fn partition(&self) -> Option<u8> {
         match self {
@@ -146,6 +174,8 @@ pub struct Place {
     pub session: Option<KeyHash>,
     /// The run's index, if there is a run.
     pub run: Option<KeyHash>,
+    /// The run by a name that no other session's run has: see [`Group::own_run`].
+    pub own_run: Option<KeyHash>,
     /// The closings that refuse an opening here.
     pub closings: Vec<KeyHash>,
 }
@@ -180,7 +210,8 @@ impl Place {
             partition,
             tenant: KeyHash::of("tenant", &[tenant]),
             session: session.map(|group| group.index()),
-            run: run.map(|group| group.index()),
+            run: run.as_ref().map(Group::index),
+            own_run: run.as_ref().and_then(Group::own_run),
             closings,
         }
     }

@@ -2,8 +2,8 @@
 
 use serde::de::DeserializeOwned;
 
-use super::StoreError;
-use crate::domain::Timestamp;
+use super::{KeyHash, Member, StoreError};
+use crate::domain::{OnExpiry, Timestamp};
 use crate::suspension::{Body, State, Suspension, SuspensionId};
 
 /// The format this version writes. A record of a newer one is refused, not guessed at.
@@ -34,31 +34,83 @@ impl Stored<'_> {
     /// # Errors
     /// [`StoreError::Corrupt`] when it is not what this version wrote, or in a newer format.
     pub fn decode(&self) -> Result<Suspension, StoreError> {
-        if self.format != FORMAT {
-            return Err(self.corrupt(format!(
-                "its format is {}, this version reads {FORMAT}",
-                self.format
-            )));
-        }
+        check_format(self.id, self.format)?;
         Ok(Suspension {
             id: self.id,
-            body: self.parse(self.body)?,
+            body: parse(self.id, self.body)?,
             create_time: self.create_time,
             expire_time: self.expire_time,
-            state: self.parse(self.state)?,
+            state: parse(self.id, self.state)?,
             version: self.version,
         })
     }
+}
 
-    fn parse<T: DeserializeOwned>(&self, json: &[u8]) -> Result<T, StoreError> {
-        serde_json::from_slice(json).map_err(|error| self.corrupt(error.to_string()))
+/// What a store holds of a record beside its body.
+#[derive(Clone, Debug)]
+pub struct StoredMember<'a> {
+    /// Its id.
+    pub id: SuspensionId,
+    /// The format it was written in.
+    pub format: u32,
+    /// The state's JSON.
+    pub state: &'a [u8],
+    /// Its deadline.
+    pub expire_time: Timestamp,
+    /// What [`on_expiry_word`] made of it.
+    pub on_expiry: &'a [u8],
+    /// Its run.
+    pub run: Option<KeyHash>,
+    /// Its version.
+    pub version: u64,
+}
+
+impl StoredMember<'_> {
+    /// Reads the record without its body.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] when it is not what this version wrote, or in a newer format.
+    pub fn decode(&self) -> Result<Member, StoreError> {
+        check_format(self.id, self.format)?;
+        let on_expiry = [OnExpiry::Abandon, OnExpiry::Deny]
+            .into_iter()
+            .find(|on_expiry| on_expiry_word(*on_expiry).as_bytes() == self.on_expiry)
+            .ok_or_else(|| corrupt(self.id, "its `on_expiry` is missing or garbled"))?;
+        Ok(Member {
+            id: self.id,
+            expire_time: self.expire_time,
+            on_expiry,
+            run: self.run,
+            state: parse(self.id, self.state)?,
+            version: self.version,
+        })
     }
+}
 
-    fn corrupt(&self, cause: String) -> StoreError {
-        StoreError::Corrupt {
-            id: self.id.to_string(),
-            cause,
-        }
+/// How what happens at the deadline is spelled beside the body, which is not read then.
+pub fn on_expiry_word(on_expiry: OnExpiry) -> &'static str {
+    match on_expiry {
+        OnExpiry::Abandon => "abandon",
+        OnExpiry::Deny => "deny",
+    }
+}
+
+fn check_format(id: SuspensionId, format: u32) -> Result<(), StoreError> {
+    if format == FORMAT {
+        return Ok(());
+    }
+    let cause = format!("its format is {format}, this version reads {FORMAT}");
+    Err(corrupt(id, cause))
+}
+
+fn parse<T: DeserializeOwned>(id: SuspensionId, json: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(json).map_err(|error| corrupt(id, error.to_string()))
+}
+
+fn corrupt(id: SuspensionId, cause: impl Into<String>) -> StoreError {
+    StoreError::Corrupt {
+        id: id.to_string(),
+        cause: cause.into(),
     }
 }
 
@@ -79,8 +131,5 @@ pub fn encode_state(id: SuspensionId, state: &State) -> Result<String, StoreErro
 }
 
 fn encode<T: serde::Serialize>(id: SuspensionId, value: &T) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| StoreError::Corrupt {
-        id: id.to_string(),
-        cause: error.to_string(),
-    })
+    serde_json::to_string(value).map_err(|error| corrupt(id, error.to_string()))
 }

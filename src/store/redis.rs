@@ -224,7 +224,7 @@ impl SuspensionStore for RedisStore {
         ) = (group, group.partition())
         {
             // Its index may hold another session's run of the same name.
-            return Ok(self.read_members(partition, group).await?.open);
+            return self.count_of_run(partition, group).await;
         }
         let index = group.index();
         let counts = self.partitions_of(group)?.map(|partition| {

@@ -18,6 +18,7 @@ mod arguments;
 mod cli;
 mod durability;
 mod dynamic;
+mod ends;
 mod examples;
 mod lifecycle;
 mod policy_port;

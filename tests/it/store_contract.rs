@@ -83,6 +83,7 @@ on_every_home! {
         an_ended_session_takes_nothing_new,
         an_end_is_said_before_a_limit_and_after_a_key,
         an_end_is_forgotten_after_its_retention,
+        what_would_be_answered_or_claimed_after_an_end_is_refused,
         an_end_needs_every_open_record,
         an_end_is_not_fooled_by_a_namesake_in_another_session,
         an_end_that_races_with_openings_leaves_nothing_open,
@@ -95,6 +96,7 @@ on_every_home! {
         runs_of_one_name_in_two_sessions_do_not_see_each_other,
         names_are_told_apart_wherever_they_are_cut,
         members_are_the_open_records_of_one_partition,
+        members_of_a_large_group_are_read_in_part_and_counted_whole,
     ]
     passing_of_time: [
         only_what_is_due_is_swept_and_the_soonest_first,

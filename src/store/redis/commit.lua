@@ -2,22 +2,26 @@
 --
 -- KEYS  1            `due`
 --       2..          the records (ARGV[6] of them)
+--       then         the closings that would refuse it (ARGV[10] of them)
 --       then         with a closing: the group's open index, and the closing
 -- ARGV  1 clock offset, ms     2 operation id             3 not after this moment, or ''
 --       4 channel              5 ms that keys outlive what they hold
 --       6 how many records     7 how many open ones the group must have, or '' for whatever it has
 --       8 retention of the closing, ms, or '' without one  9 the run that they must be of, or '' for all
+--      10 how many closings would refuse it
 --       then six for each record: the version it must have; state; open (1 or 0); wake, or '';
 --       what to do then (`settle` or `collect`); keep until, or ''
 -- Also touches the indexes and the call key that each record names, and the records in the open index.
 --
--- Returns 'done', 'stale', or the error CORRUPT. Everything is read before anything is written, and the
+-- Returns 'done', 'stale', 'closed', or the error CORRUPT. Everything is read before anything is written, and the
 -- first write is one that Redis refuses when it is out of memory, so that nothing is written by half.
 
 local base = string.sub(KEYS[1], 1, -4)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000) + ARGV[1]
 local count = tonumber(ARGV[6])
+local group = 2 + count + tonumber(ARGV[10])
+local each = 11
 
 -- How many of an index are of this run: those of another session that has a run of the same name are not. One
 -- that cannot be read is, as in members.lua.
@@ -37,7 +41,7 @@ for i = 1, count do
     'version', 'operation', 'open', 'deadline', 'indexes', 'key')
   -- One record that this operation wrote means that it wrote them all.
   if held[2] == ARGV[2] then return 'done' end
-  if held[1] ~= ARGV[4 + 6 * i] then
+  if held[1] ~= ARGV[each + 6 * (i - 1)] then
     stale = true
   elseif not (tonumber(held[4]) and held[5]) then
     corrupt = string.sub(KEYS[1 + i], -36)
@@ -47,12 +51,16 @@ end
 if stale then return 'stale' end
 if corrupt then return redis.error_reply('CORRUPT ' .. corrupt) end
 if ARGV[3] ~= '' and now >= tonumber(ARGV[3]) then return 'stale' end
-if ARGV[7] ~= '' and members(KEYS[2 + count], ARGV[9]) ~= tonumber(ARGV[7]) then return 'stale' end
+if ARGV[7] ~= '' and members(KEYS[group], ARGV[9]) ~= tonumber(ARGV[7]) then return 'stale' end
+for closing = 2 + count, group - 1 do
+  local till = redis.call('GET', KEYS[closing])
+  if till and not (tonumber(till) and tonumber(till) <= now) then return 'closed' end
+end
 
 local changed = {}
 for i = 1, count do
   local record, held = KEYS[1 + i], records[i]
-  local version, state, open, wake, task, keep = unpack(ARGV, 4 + 6 * i, 9 + 6 * i)
+  local version, state, open, wake, task, keep = unpack(ARGV, each + 6 * (i - 1), each + 6 * i - 1)
   local id = string.sub(record, -36)
   changed[i] = id
   redis.call('HSET', record, 'state', state, 'version', version + 1, 'operation', ARGV[2],
@@ -85,7 +93,7 @@ for i = 1, count do
 end
 
 if ARGV[8] ~= '' then
-  redis.call('SET', KEYS[3 + count], now + ARGV[8], 'PX', ARGV[8] + ARGV[5])
+  redis.call('SET', KEYS[group + 1], now + ARGV[8], 'PX', ARGV[8] + ARGV[5])
 end
 if count > 0 then redis.call('PUBLISH', ARGV[4], table.concat(changed, ' ')) end
 return 'done'

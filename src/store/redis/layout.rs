@@ -12,7 +12,8 @@
 //!
 //! A record's fields: `format`, `body`, `state`, `version`, `created`, `deadline`; `operation`, the commit that
 //! wrote it last; `open`; `then`, what to do when it is due (`settle` or `collect`); `indexes`, the groups it is
-//! in; `key`, its call key; and `run`, its run by a name that no other session's run has.
+//! in; `key`, its call key; `run`, its run by a name that no other session's run has; and `on_expiry`, which
+//! repeats what the body says, so that the end of a run reads no body.
 //!
 //! Ids are in their canonical form, whose order is that of their bytes. Hashes are 32 digits.
 

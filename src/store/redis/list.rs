@@ -4,17 +4,19 @@
 //! engine's commit would notice by its version.
 
 use super::layout::Partition;
-use super::row::{self, FIELDS, Row};
-use super::script::{Call, LIST, MEMBERS, TRIM};
-use super::write::run_of;
+use super::row::{self, FIELDS, LIGHT_FIELDS, LightRow, Row};
+use super::script::{Call, LIST, MEMBERS_OF, TRIM};
+use super::write::name_or_empty;
 use super::{MAX_MILLIS, RedisStore};
 use crate::domain::Timestamp;
 use crate::store::key::KeyHash;
-use crate::store::{Cursor, Group, Members, Query, Slice, StoreError};
+use crate::store::{Cursor, Group, MEMBERS, MEMBERS_BYTES, Members, Query, Slice, StoreError};
 use crate::suspension::{PARTITIONS, SuspensionId};
 
 /// How many records are read in one round trip. A record has 2 MiB at most, and mostly a few KiB.
 const BATCH: usize = 32;
+/// The same without bodies.
+const LIGHT_BATCH: usize = 128;
 /// How many ids one script is asked for at most.
 const MOST_WANTED: usize = 1000;
 /// A slice ends early once it holds so many bytes, as a page does (S9).
@@ -164,39 +166,36 @@ impl RedisStore {
     ) -> Result<Members, StoreError> {
         let partition = self.partition(partition)?;
         let index = group.index();
-        let answer = self
-            .link
-            .call(
-                self.timed(&MEMBERS, partition.open(index))
-                    .arg(run_of(group)),
-            )
-            .await?;
-        let mut answer = row::list(answer)?;
-        let now = row::time(answer.next())?;
-        let (found, strays) = positions_in(answer.next().unwrap_or_default(), partition.number())?;
-        self.trim_in(partition, index, &strays).await?;
+        let (now, found) = self.member_ids(partition, group).await?;
         let mut members = Members {
-            suspensions: Vec::new(),
+            members: Vec::new(),
+            more: false,
             open: 0,
             now,
         };
         let mut gone = Vec::new();
-        for batch in found.chunks(BATCH) {
-            let ids: Vec<_> = batch.iter().map(|position| position.id).collect();
-            for (id, row) in ids.iter().zip(self.load(&ids).await?) {
+        let mut bytes = 0;
+        for batch in found.chunks(LIGHT_BATCH) {
+            if members.members.len() >= MEMBERS || bytes >= MEMBERS_BYTES {
+                members.more = true;
+                members.open = u64::try_from(found.len()).unwrap_or(u64::MAX);
+                break;
+            }
+            for (id, row) in batch.iter().zip(self.load_light(batch).await?) {
                 match row {
                     // One that has left since must not stand for one that has come since: it does not count.
-                    Row::Held { open: false, .. } => {}
-                    Row::Held {
-                        suspension,
+                    LightRow::Held { open: false, .. } => {}
+                    LightRow::Held {
+                        member,
                         open: true,
-                        bytes: _,
+                        bytes: size,
                     } => {
                         members.open += 1;
-                        members.suspensions.push(*suspension);
+                        bytes += size;
+                        members.members.push(*member);
                     }
-                    Row::Gone => gone.push(id.to_string()),
-                    Row::Corrupt { error, newer: _ } => {
+                    LightRow::Gone => gone.push(id.to_string()),
+                    LightRow::Corrupt { error, newer: _ } => {
                         members.open += 1;
                         self.note(&error);
                     }
@@ -207,20 +206,76 @@ impl RedisStore {
         Ok(members)
     }
 
+    /// The ids in the open index of a group in one partition.
+    async fn member_ids(
+        &self,
+        partition: &Partition,
+        group: &Group,
+    ) -> Result<(Timestamp, Vec<SuspensionId>), StoreError> {
+        let index = group.index();
+        let call = self.timed(&MEMBERS_OF, partition.open(index));
+        let answer = self
+            .link
+            .call(call.arg(name_or_empty(group.own_run())))
+            .await?;
+        let mut answer = row::list(answer)?;
+        let now = row::time(answer.next())?;
+        let (found, strays) = positions_in(answer.next().unwrap_or_default(), partition.number())?;
+        self.trim_in(partition, index, &strays).await?;
+        Ok((now, found.iter().map(|position| position.id).collect()))
+    }
+
+    /// How many open records a run of one session has, whose index may hold another session's run of the name.
+    pub(super) async fn count_of_run(
+        &self,
+        partition: u8,
+        group: &Group,
+    ) -> Result<u64, StoreError> {
+        let (_, found) = self.member_ids(self.partition(partition)?, group).await?;
+        Ok(u64::try_from(found.len()).unwrap_or(u64::MAX))
+    }
+
+    /// Reads records without their bodies in one round trip, in the order of the ids.
+    pub(super) async fn load_light(
+        &self,
+        ids: &[SuspensionId],
+    ) -> Result<Vec<LightRow>, StoreError> {
+        let answers = self.read_fields(ids, &LIGHT_FIELDS).await?;
+        let mut rows = Vec::with_capacity(ids.len());
+        for (id, answer) in ids.iter().zip(answers) {
+            rows.push(match LightRow::of_answer(*id, answer)? {
+                Some(row) => row,
+                None => {
+                    let whole = self.load(&[*id]).await?.pop();
+                    LightRow::of_whole(whole.unwrap_or(Row::Gone))
+                }
+            });
+        }
+        Ok(rows)
+    }
+
     /// Reads records in one round trip, in the order of the ids.
     pub(super) async fn load(&self, ids: &[SuspensionId]) -> Result<Vec<Row>, StoreError> {
-        let mut commands = Vec::with_capacity(ids.len());
-        for id in ids {
-            let partition = self.partition(id.partition().unwrap_or(PARTITIONS))?;
-            let mut command = redis::cmd("HMGET");
-            command.arg(partition.record(*id)).arg(&FIELDS);
-            commands.push(command);
-        }
-        let answers = self.link.commands(commands).await?;
+        let answers = self.read_fields(ids, &FIELDS).await?;
         ids.iter()
             .zip(answers)
             .map(|(id, answer)| Row::of_answer(*id, answer))
             .collect()
+    }
+
+    async fn read_fields(
+        &self,
+        ids: &[SuspensionId],
+        fields: &[&str],
+    ) -> Result<Vec<redis::Value>, StoreError> {
+        let mut commands = Vec::with_capacity(ids.len());
+        for id in ids {
+            let partition = self.partition(id.partition().unwrap_or(PARTITIONS))?;
+            let mut command = redis::cmd("HMGET");
+            command.arg(partition.record(*id)).arg(fields);
+            commands.push(command);
+        }
+        self.link.commands(commands).await
     }
 
     /// Takes ids without a record out of a group's indexes.

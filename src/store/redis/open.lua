@@ -10,7 +10,7 @@
 --       9 how many closings   10 which of KEYS is the limited index, 0 for none
 --      11 limit               12 names of its indexes, with a space between
 --      13 name of its call key, or ''                    14 channel
---      15 name of its run in its own session, or ''
+--      15 name of its run in its own session, or ''      16 what happens when nobody answers
 -- Also touches the record itself, and the record that the call key names.
 --
 -- Returns {'existing', now, id, format, body, state, version, created, deadline, open}, where the id is
@@ -47,7 +47,7 @@ id = ARGV[2]
 local record, deadline = base .. 'r:' .. id, now + ARGV[6]
 redis.call('HSET', record, 'format', ARGV[3], 'body', ARGV[4], 'state', ARGV[5], 'version', 1,
   'created', now, 'deadline', deadline, 'operation', '', 'open', 1, 'then', 'settle',
-  'indexes', ARGV[12], 'key', ARGV[13], 'run', ARGV[15])
+  'indexes', ARGV[12], 'key', ARGV[13], 'run', ARGV[15], 'on_expiry', ARGV[16])
 redis.call('PEXPIRE', record, ARGV[7])
 if key then redis.call('SET', key, id, 'PX', ARGV[7]) end
 redis.call('ZADD', KEYS[1], deadline, id)

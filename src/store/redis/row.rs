@@ -4,8 +4,8 @@ use redis::Value;
 
 use super::failure::{corrupt, unexpected};
 use crate::domain::Timestamp;
-use crate::store::StoreError;
-use crate::store::record::{FORMAT, Stored};
+use crate::store::record::{FORMAT, Stored, StoredMember};
+use crate::store::{KeyHash, Member, Place, StoreError};
 use crate::suspension::{Suspension, SuspensionId};
 
 /// The fields of a record that reading takes, in the order of [`Row::read`].
@@ -107,6 +107,146 @@ impl Row {
             Self::Gone => Ok(None),
             Self::Held { suspension, .. } => Ok(Some(*suspension)),
             Self::Corrupt { error, .. } => Err(error),
+        }
+    }
+}
+
+/// The fields of a record that its run's end takes, in the order of [`LightRow::read`].
+pub(super) const LIGHT_FIELDS: [&str; 8] = [
+    "format",
+    "state",
+    "version",
+    "deadline",
+    "open",
+    "run",
+    "indexes",
+    "on_expiry",
+];
+
+/// A record without its body, as it was found.
+pub(super) enum LightRow {
+    /// There is none.
+    Gone,
+    /// It can be read; whether it counts as open, and the size of its state.
+    Held {
+        member: Box<Member>,
+        open: bool,
+        bytes: usize,
+    },
+    /// It cannot be read, or not be changed.
+    Corrupt {
+        /// Why.
+        error: StoreError,
+        /// Whether a newer release wrote it, which will look after it.
+        newer: bool,
+    },
+}
+
+impl LightRow {
+    /// Reads the answers for [`LIGHT_FIELDS`]. `None` where `on_expiry` stands in the body only.
+    fn read(id: SuspensionId, values: impl IntoIterator<Item = Value>) -> Option<Self> {
+        let mut fields: [Option<Vec<u8>>; 8] = Default::default();
+        for (field, value) in fields.iter_mut().zip(values) {
+            *field = bytes(value);
+        }
+        if fields.iter().all(Option::is_none) {
+            return Some(Self::Gone);
+        }
+        let [
+            format,
+            state,
+            version,
+            deadline,
+            open,
+            run,
+            indexes,
+            on_expiry,
+        ] = fields;
+        let format = number(format).and_then(|format| u32::try_from(format).ok());
+        let newer = format.is_some_and(|format| format > FORMAT);
+        let run = run.and_then(|run| match String::from_utf8(run).ok()?.as_str() {
+            "" => Some(None),
+            name => KeyHash::parse(name).map(Some),
+        });
+        let (
+            Some(format),
+            Some(state),
+            Some(version),
+            Some(expire_time),
+            Some(open),
+            Some(run),
+            Some(_),
+        ) = (
+            format,
+            state,
+            number(version),
+            number(deadline),
+            open,
+            run,
+            // A commit cannot move it from index to index without.
+            indexes.filter(|indexes| !indexes.is_empty()),
+        )
+        else {
+            return Some(Self::Corrupt {
+                error: corrupt(&id.to_string(), "a field is missing or garbled"),
+                newer,
+            });
+        };
+        let on_expiry = on_expiry?;
+        let stored = StoredMember {
+            id,
+            format,
+            state: &state,
+            expire_time: Timestamp::from_millis(expire_time),
+            on_expiry: &on_expiry,
+            run,
+            version: version.unsigned_abs(),
+        };
+        Some(match stored.decode() {
+            Ok(member) => Self::Held {
+                member: Box::new(member),
+                open: open == b"1",
+                bytes: state.len(),
+            },
+            Err(error) => Self::Corrupt { error, newer },
+        })
+    }
+
+    /// What a whole record says without its body.
+    pub(super) fn of_whole(row: Row) -> Self {
+        match row {
+            Row::Gone => Self::Gone,
+            Row::Held {
+                suspension,
+                open,
+                bytes,
+            } => Self::Held {
+                member: Box::new(Member {
+                    id: suspension.id,
+                    expire_time: suspension.expire_time,
+                    on_expiry: suspension.body.on_expiry,
+                    run: Place::of(&suspension.body.scope, 0).own_run,
+                    state: suspension.state,
+                    version: suspension.version,
+                }),
+                open,
+                bytes,
+            },
+            Row::Corrupt { error, newer } => Self::Corrupt { error, newer },
+        }
+    }
+
+    /// Reads the answer of a command that asked for [`LIGHT_FIELDS`] of this record. `None` where an
+    /// earlier release left `on_expiry` in the body only, so that the whole record must be read.
+    pub(super) fn of_answer(id: SuspensionId, answer: Value) -> Result<Option<Self>, StoreError> {
+        match super::link::checked(answer, &id.to_string()) {
+            Ok(Value::Array(values)) => Ok(Self::read(id, values)),
+            Ok(_) => Err(unexpected("a record that is no list of fields")),
+            Err(error @ StoreError::Corrupt { .. }) => Ok(Some(Self::Corrupt {
+                error,
+                newer: false,
+            })),
+            Err(error) => Err(error),
         }
     }
 }

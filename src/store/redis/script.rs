@@ -24,7 +24,7 @@ scripts! {
     COMMIT = "commit.lua", writes: true;
     READ = "read.lua", writes: false;
     FIND = "find.lua", writes: false;
-    MEMBERS = "members.lua", writes: false;
+    MEMBERS_OF = "members.lua", writes: false;
     LIST = "list.lua", writes: false;
     DUE = "due.lua", writes: true;
     TRIM = "trim.lua", writes: true;

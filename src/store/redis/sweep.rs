@@ -7,7 +7,7 @@ use super::failure::corrupt;
 use super::layout::Partition;
 use super::link::checked;
 use super::list::positions_in;
-use super::row::{self, Row};
+use super::row::{self, LightRow};
 use super::script::DUE;
 use crate::domain::Timestamp;
 use crate::store::{Cursor, Due, StoreError};
@@ -15,7 +15,7 @@ use crate::store::{Cursor, Due, StoreError};
 /// How many ids one script looks at: collecting one takes some 10 µs, in which Redis does nothing else.
 const MOST_PER_PARTITION: usize = 256;
 /// How many records are read in one round trip.
-const BATCH: usize = 32;
+const BATCH: usize = 128;
 
 impl RedisStore {
     pub(super) async fn sweep(&self, limit: usize) -> Result<Due, StoreError> {
@@ -26,7 +26,7 @@ impl RedisStore {
             .map(|partition| self.timed(&DUE, partition.due()).number(wanted))
             .collect();
         let mut due = Due {
-            suspensions: Vec::new(),
+            members: Vec::new(),
             now: Timestamp::default(),
             more: false,
         };
@@ -64,18 +64,18 @@ impl RedisStore {
         let mut progress = waiting.is_empty();
         for batch in waiting.chunks(BATCH) {
             let ids: Vec<_> = batch.iter().map(|position| position.id).collect();
-            for (id, row) in ids.iter().zip(self.load(&ids).await?) {
+            for (id, row) in ids.iter().zip(self.load_light(&ids).await?) {
                 match row {
-                    Row::Gone => progress = true,
-                    Row::Held { suspension, .. } => {
+                    LightRow::Gone => progress = true,
+                    LightRow::Held { member, .. } => {
                         progress = true;
-                        due.suspensions.push(*suspension);
+                        due.members.push(*member);
                     }
                     // It stays in place for the release that wrote it.
-                    Row::Corrupt { error, newer: true } => {
+                    LightRow::Corrupt { error, newer: true } => {
                         tracing::warn!(error = %error, "a record of a newer release is left to it");
                     }
-                    Row::Corrupt {
+                    LightRow::Corrupt {
                         error,
                         newer: false,
                     } => {

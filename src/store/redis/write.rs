@@ -4,9 +4,9 @@ use super::failure::{corrupt, unexpected};
 use super::row::{self, Row};
 use super::script::{COMMIT, OPEN};
 use super::{GRACE, MAX_MILLIS, RedisStore};
-use crate::domain::{Scope, Timestamp};
-use crate::store::record::{FORMAT, encode_body, encode_state};
-use crate::store::{Change, Commit, Committed, Group, Opened, Opening, StoreError};
+use crate::domain::Timestamp;
+use crate::store::record::{FORMAT, encode_body, encode_state, on_expiry_word};
+use crate::store::{Change, Commit, Committed, KeyHash, Opened, Opening, StoreError};
 use crate::suspension::{State, Status, Suspension};
 
 impl RedisStore {
@@ -60,9 +60,10 @@ impl RedisStore {
             .number(limited)
             .number(limit)
             .arg(names.join(" "))
-            .arg(key.map_or_else(String::new, |key| key.hash().to_string()))
+            .arg(name_or_empty(key.map(|key| key.hash())))
             .arg(self.channel.as_str())
-            .arg(own_run(&body.scope));
+            .arg(name_or_empty(place.own_run))
+            .arg(on_expiry_word(body.on_expiry));
         let mut answer = row::list(self.link.call(call).await?)?;
         match answer.next().and_then(row::text).as_deref() {
             Some("created") => Ok(Opened::Created(Suspension {
@@ -97,6 +98,7 @@ impl RedisStore {
             operation,
             changes,
             not_after,
+            unless_closed,
             closing,
         } = commit;
         let partition = self.partition(*partition)?;
@@ -112,6 +114,7 @@ impl RedisStore {
         let mut call = self
             .timed(&COMMIT, partition.due())
             .keys(changes.iter().map(|change| partition.record(change.id)))
+            .keys(unless_closed.iter().map(|hash| partition.closing(*hash)))
             .number(operation)
             .arg(moment(*not_after))
             .arg(self.channel.as_str())
@@ -127,9 +130,10 @@ impl RedisStore {
                         .map_or_else(String::new, |open| open.to_string()),
                 )
                 .number(millis(closing.retention))
-                .arg(run_of(&closing.group)),
+                .arg(name_or_empty(closing.group.own_run())),
             None => call.arg("").arg("").arg(""),
         };
+        call = call.number(unless_closed.len());
         for Change {
             id,
             version,
@@ -150,33 +154,15 @@ impl RedisStore {
         match row::text(self.link.call(call).await?).as_deref() {
             Some("done") => Ok(Committed::Done),
             Some("stale") => Ok(Committed::Stale),
+            Some("closed") => Ok(Committed::Closed),
             _ => Err(unexpected("no outcome of a commit")),
         }
     }
 }
 
-/// What a record's run is called that no other session's run of the same name is; empty without a run.
-fn own_run(scope: &Scope) -> String {
-    if scope.run_id.is_empty() {
-        return String::new();
-    }
-    run_of(&Group::Run {
-        tenant: scope.tenant.clone(),
-        session: Some(scope.session_id.clone()),
-        run: scope.run_id.clone(),
-    })
-}
-
-/// What tells a group's records from others in its index; empty where all of them are its own.
-pub(super) fn run_of(group: &Group) -> String {
-    match group {
-        Group::Run {
-            session: Some(_), ..
-        } => group.closing().to_string(),
-        Group::Run { session: None, .. } | Group::Session { .. } | Group::Tenant { .. } => {
-            String::new()
-        }
-    }
+/// How a script is told a name, or that there is none.
+pub(super) fn name_or_empty(hash: Option<KeyHash>) -> String {
+    hash.map_or_else(String::new, |hash| hash.to_string())
 }
 
 fn millis(duration: std::time::Duration) -> i64 {

@@ -3,10 +3,10 @@
 use rusqlite::params;
 
 use super::StoreError;
-use super::records::{SLICE_BYTES, SetAside, json_bytes, read_row, records};
+use super::records::{self, SLICE_BYTES, SetAside, json_bytes, read_member, read_row, records};
 use super::worker::Step;
 use crate::store::key::{Group, KeyHash, Place};
-use crate::store::{Cursor, Members, Query, Slice};
+use crate::store::{Cursor, MEMBERS, MEMBERS_BYTES, Members, Query, Slice};
 
 /// Reads the open records of a group in one partition.
 pub(super) fn members(
@@ -19,14 +19,24 @@ pub(super) fn members(
     let mut statement = step.db.prepare_cached(&filter.members())?;
     let mut rows = statement.query(params![filter.hash.bytes(), filter.own_run(), partition])?;
     let mut members = Members {
-        suspensions: Vec::new(),
+        members: Vec::new(),
+        more: false,
         open: 0,
         now: step.now,
     };
+    let mut bytes = 0;
     while let Some(row) = rows.next()? {
+        if members.members.len() >= MEMBERS || bytes >= MEMBERS_BYTES {
+            members.more = true;
+            members.open = count_members(step, partition, group)?;
+            break;
+        }
         members.open += 1;
-        match read_row(row) {
-            Ok(suspension) => members.suspensions.push(suspension),
+        match read_member(row) {
+            Ok(member) => {
+                bytes += row.get_ref("state")?.as_bytes().map_or(0, <[u8]>::len);
+                members.members.push(member);
+            }
             Err(error) => set_aside.note(&error),
         }
     }
@@ -122,10 +132,6 @@ struct Filter {
 
 impl Filter {
     fn of(group: &Group) -> Self {
-        let own_run = match group {
-            Group::Run { session, .. } => session.is_some().then(|| group.closing()),
-            Group::Tenant { .. } | Group::Session { .. } => None,
-        };
         let column = match group {
             Group::Tenant { .. } => "tenant",
             Group::Session { .. } => "session",
@@ -134,7 +140,7 @@ impl Filter {
         Self {
             column,
             hash: group.index(),
-            own_run,
+            own_run: group.own_run(),
         }
     }
 
@@ -153,7 +159,7 @@ impl Filter {
     /// The open records of the group in one partition.
     fn members(&self) -> String {
         let condition = self.condition(true);
-        records((&self.index(true), &format!("{condition} AND s.part = ?3")))
+        records::members((&self.index(true), &format!("{condition} AND s.part = ?3")))
     }
 
     /// How many are open, in one partition or in all.

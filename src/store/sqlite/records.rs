@@ -9,9 +9,9 @@ use rusqlite::{Error, OptionalExtension as _, Params, Row, params};
 use super::StoreError;
 use super::worker::Step;
 use crate::domain::Timestamp;
-use crate::store::Found;
-use crate::store::key::{CallKey, Place};
-use crate::store::record::Stored;
+use crate::store::key::{CallKey, KeyHash, Place};
+use crate::store::record::{Stored, StoredMember};
+use crate::store::{Found, Member};
 use crate::suspension::{Suspension, SuspensionId};
 
 /// A list or a sweep takes about this much JSON into memory, however many records it may have.
@@ -37,7 +37,7 @@ pub(super) fn find(
             Some(key) => find_by_key(step, key)?,
             None => None,
         },
-        closed: is_closed(step, place)?,
+        closed: is_closed(step, place.partition, &place.closings)?,
         now: step.now,
     })
 }
@@ -63,10 +63,14 @@ fn read_one(
     }
 }
 
-/// Whether the run or the session of a place is over.
-pub(super) fn is_closed(step: &Step<'_>, place: &Place) -> Result<bool, StoreError> {
-    for hash in &place.closings {
-        let params = params![place.partition, hash.bytes(), step.now.millis()];
+/// Whether one of these ends is remembered.
+pub(super) fn is_closed(
+    step: &Step<'_>,
+    partition: u8,
+    closings: &[KeyHash],
+) -> Result<bool, StoreError> {
+    for hash in closings {
+        let params = params![partition, hash.bytes(), step.now.millis()];
         if step.one::<i64>(IS_CLOSED, params)?.is_some() {
             return Ok(true);
         }
@@ -89,7 +93,15 @@ pub(super) fn records((index, condition): (&str, &str)) -> String {
     )
 }
 
-/// How much JSON a row holds.
+/// A query of what [`read_member`] reads, by an index.
+pub(super) fn members((index, condition): (&str, &str)) -> String {
+    format!(
+        "SELECT s.id, s.format, s.version, s.expire_time, s.on_expiry, s.own_run, s.state, s.seq \
+         FROM suspension s INDEXED BY {index} WHERE {condition}"
+    )
+}
+
+/// How much JSON a row of [`records`] holds.
 pub(super) fn json_bytes(row: &Row<'_>) -> Result<usize, Error> {
     let length = |column| -> Result<usize, Error> {
         Ok(row.get_ref(column)?.as_bytes().map_or(0, <[u8]>::len))
@@ -99,16 +111,10 @@ pub(super) fn json_bytes(row: &Row<'_>) -> Result<usize, Error> {
 
 /// Reads a row of [`records`].
 pub(super) fn read_row(row: &Row<'_>) -> Result<Suspension, StoreError> {
-    let id: String = row.get("id").unwrap_or_default();
-    let corrupt = |cause: String| StoreError::Corrupt {
-        id: id.clone(),
-        cause,
-    };
-    let parsed = SuspensionId::parse(&id).ok_or_else(|| corrupt("its id is none".to_owned()))?;
-    let columns = || -> Result<Stored<'_>, Error> {
+    let stored = |id| -> Result<Stored<'_>, Error> {
         let version: i64 = row.get("version")?;
         Ok(Stored {
-            id: parsed,
+            id,
             format: row.get("format")?,
             body: row.get_ref("json")?.as_bytes()?,
             state: row.get_ref("state")?.as_bytes()?,
@@ -117,8 +123,38 @@ pub(super) fn read_row(row: &Row<'_>) -> Result<Suspension, StoreError> {
             version: version.unsigned_abs(),
         })
     };
-    let stored = columns().map_err(|error| corrupt(error.to_string()))?;
-    stored.decode()
+    columns(row, stored)?.decode()
+}
+
+/// Reads a row of [`members`].
+pub(super) fn read_member(row: &Row<'_>) -> Result<Member, StoreError> {
+    let stored = |id| -> Result<StoredMember<'_>, Error> {
+        let version: i64 = row.get("version")?;
+        let run: Option<[u8; 16]> = row.get("own_run")?;
+        Ok(StoredMember {
+            id,
+            format: row.get("format")?,
+            state: row.get_ref("state")?.as_bytes()?,
+            expire_time: Timestamp::from_millis(row.get("expire_time")?),
+            on_expiry: row.get_ref("on_expiry")?.as_bytes_or_null()?.unwrap_or(b""),
+            run: run.map(KeyHash::from),
+            version: version.unsigned_abs(),
+        })
+    };
+    columns(row, stored)?.decode()
+}
+
+fn columns<T>(
+    row: &Row<'_>,
+    read: impl FnOnce(SuspensionId) -> Result<T, Error>,
+) -> Result<T, StoreError> {
+    let id: String = row.get("id").unwrap_or_default();
+    let corrupt = |cause: String| StoreError::Corrupt {
+        id: id.clone(),
+        cause,
+    };
+    let parsed = SuspensionId::parse(&id).ok_or_else(|| corrupt("its id is none".to_owned()))?;
+    read(parsed).map_err(|error| corrupt(error.to_string()))
 }
 
 /// Counts and logs the records that cannot be read.

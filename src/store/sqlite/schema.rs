@@ -26,8 +26,10 @@ const LOG_BYTES: i64 = 64 * 1024 * 1024;
 /// `wake` is when time will change the record, `collect` when the record may go: a record has one of
 /// the two, or neither while nobody knows how its execution ended. `run` is the run whatever its
 /// session, `own_run` the run of this session. The body is a table of its own, so that a change of
-/// the state does not write it again.
-const STEPS: &[&str] = &["
+/// the state does not write it again. `on_expiry` repeats what the body says, so that the end of a
+/// run reads no body; the step that brought it fills it where time or an end may yet ask for it.
+const STEPS: &[&str] = &[
+    "
     CREATE TABLE meta (
         name TEXT PRIMARY KEY,
         value INTEGER NOT NULL
@@ -77,7 +79,15 @@ const STEPS: &[&str] = &["
         PRIMARY KEY (part, hash)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX by_until ON closing (until);
-"];
+",
+    "
+    ALTER TABLE suspension ADD COLUMN on_expiry TEXT;
+    UPDATE suspension SET on_expiry = (
+        SELECT CASE WHEN json_valid(b.json) THEN json_extract(b.json, '$.on_expiry') END
+        FROM body b WHERE b.seq = suspension.seq
+    ) WHERE open = 1 OR wake IS NOT NULL;
+",
+];
 
 /// Opens the one connection that writes, and brings the file to this version's schema.
 pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {

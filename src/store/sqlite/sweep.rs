@@ -3,9 +3,9 @@
 use rusqlite::Error;
 
 use super::StoreError;
-use super::records::{SLICE_BYTES, SetAside, json_bytes, read_row, records};
+use super::records::{SetAside, members, read_member};
 use super::worker::Step;
-use crate::store::Due;
+use crate::store::{Due, MEMBERS_BYTES};
 
 /// How many records, and how many closings, one transaction collects.
 const COLLECTED: i64 = 500;
@@ -44,26 +44,26 @@ pub(super) fn due(
     let now = step.now.millis();
     let mut sweep = Sweep {
         due: Due {
-            suspensions: Vec::new(),
+            members: Vec::new(),
             now: step.now,
             more: false,
         },
         unreadable: Vec::new(),
         is_collectable: step.one(IS_COLLECTABLE, [now])?.unwrap_or(false),
     };
-    let mut statement = step.db.prepare_cached(&records(DUE))?;
+    let mut statement = step.db.prepare_cached(&members(DUE))?;
     let mut rows = statement.query([now])?;
     let mut bytes = 0;
     while let Some(row) = rows.next()? {
-        let taken = sweep.due.suspensions.len() + sweep.unreadable.len();
-        if taken >= limit.max(1) || bytes >= SLICE_BYTES {
+        let taken = sweep.due.members.len() + sweep.unreadable.len();
+        if taken >= limit.max(1) || bytes >= MEMBERS_BYTES {
             sweep.due.more = true;
             break;
         }
-        match read_row(row) {
-            Ok(suspension) => {
-                bytes += json_bytes(row)?;
-                sweep.due.suspensions.push(suspension);
+        match read_member(row) {
+            Ok(member) => {
+                bytes += row.get_ref("state")?.as_bytes().map_or(0, <[u8]>::len);
+                sweep.due.members.push(member);
             }
             Err(error) => {
                 set_aside.note(&error);
@@ -105,5 +105,5 @@ fn remove(step: &Step<'_>, seq: i64) -> Result<(), StoreError> {
 #[cfg(test)]
 pub(super) fn statements() -> Vec<String> {
     let fixed = [IS_COLLECTABLE, COLLECTABLE, COLLECT_CLOSINGS].map(str::to_owned);
-    [&fixed[..], &[records(DUE)]].concat()
+    [&fixed[..], &[members(DUE)]].concat()
 }

@@ -105,6 +105,11 @@ fn queued<F: Future>(calls: impl IntoIterator<Item = F>) -> Vec<Pin<Box<F>>> {
     calls
 }
 
+async fn due_ids(store: &SqliteStore) -> Vec<SuspensionId> {
+    let due = store.due(10).await.unwrap();
+    due.members.iter().map(|member| member.id).collect()
+}
+
 /// Keeps the writer busy until the sender is used or dropped.
 async fn hold_writer(store: &Arc<SqliteStore>) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel();
@@ -197,6 +202,7 @@ async fn reopening_keeps_everything() {
             state: state.clone(),
         }],
         not_after: None,
+        unless_closed: Vec::new(),
         closing: Some(crate::store::Closing {
             group,
             open: Some(1),
@@ -261,8 +267,8 @@ fn a_file_that_is_not_ours_is_refused_and_left_alone() {
 fn a_newer_schema_and_another_partition_count_are_refused() {
     for (sql, expected) in [
         (
-            "PRAGMA user_version = 2",
-            "`PATH` has schema 2 and this version of assent knows schemas up to 1: run the version that wrote it, or a newer one",
+            "PRAGMA user_version = 3",
+            "`PATH` has schema 3 and this version of assent knows schemas up to 2: run the version that wrote it, or a newer one",
         ),
         (
             "UPDATE meta SET value = 128 WHERE name = 'partitions'",
@@ -486,16 +492,41 @@ async fn a_corrupt_record_is_set_aside_and_stops_nothing() {
         };
         let partition = group.partition().unwrap();
         let members = store.members(partition, &group).await.unwrap();
-        assert_eq!((members.open, members.suspensions.len()), (open, readable));
+        assert_eq!((members.open, members.members.len()), (open, readable));
     }
 
     home.clock.advance(2 * DAY);
     let noted = store.set_aside();
     for _ in 0..2 {
-        assert_eq!(ids(&store.due(10).await.unwrap().suspensions), [sound.id]);
+        assert_eq!(due_ids(&store).await, [headless.id, sound.id]);
     }
-    assert_eq!(store.set_aside() - noted, 2, "once for each record");
+    assert_eq!(store.set_aside() - noted, 1, "once for each record");
     assert_eq!(store.count_open(&tenant).await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_and_the_sweep_read_no_body() {
+    let home = Home::new();
+    let store = home.open();
+    let held = opened(&store, "r").await;
+    let outside = Connection::open(&home.path).unwrap();
+    outside.execute_batch("DELETE FROM body").unwrap();
+    let run = Group::Run {
+        tenant: Id::default(),
+        session: Some(Id::default()),
+        run: Id::parse("r").unwrap(),
+    };
+    let partition = run.partition().unwrap();
+    let members = store.members(partition, &run).await.unwrap();
+    let found: Vec<_> = members
+        .members
+        .iter()
+        .map(|member| (member.id, member.on_expiry, member.run))
+        .collect();
+    assert_eq!(found, [(held.id, OnExpiry::Deny, run.own_run())]);
+    home.clock.advance(2 * DAY);
+    assert_eq!(due_ids(&store).await, [held.id]);
+    assert_eq!(store.set_aside(), 0);
 }
 
 #[tokio::test]

@@ -7,9 +7,9 @@ use super::StoreError;
 use super::groups::{count_limited, count_members};
 use super::records::{find_by_key, is_closed, read};
 use super::worker::Step;
-use crate::domain::{Scope, Timestamp};
-use crate::store::key::{Group, KeyHash};
-use crate::store::record::FORMAT;
+use crate::domain::Timestamp;
+use crate::store::key::KeyHash;
+use crate::store::record::{FORMAT, on_expiry_word};
 use crate::store::{Closing, Commit, Committed, Opened, Opening};
 use crate::suspension::{State, Suspension, SuspensionId, Upkeep};
 
@@ -37,7 +37,7 @@ pub(super) fn open(
         return Ok(Opened::Created(found));
     }
     let place = &opening.place;
-    if is_closed(step, place)? {
+    if is_closed(step, place.partition, &place.closings)? {
         return Ok(Opened::Closed);
     }
     if count_limited(step, place)?.is_some_and(|open| open >= opening.limit) {
@@ -56,8 +56,8 @@ fn insert(
     let expire_time = step.now.after(opening.expires);
     step.write(
         "INSERT INTO suspension (id, part, format, version, call_key, tenant, session, run, own_run, \
-         create_time, expire_time, open, wake, state) \
-         VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 1, ?10, ?11)",
+         create_time, expire_time, on_expiry, open, wake, state) \
+         VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 1, ?10, ?12)",
         params![
             opening.id.to_string(),
             place.partition,
@@ -66,9 +66,10 @@ fn insert(
             place.tenant.bytes(),
             place.session.as_ref().map(KeyHash::bytes),
             place.run.as_ref().map(KeyHash::bytes),
-            own_run(&opening.body.scope).as_ref().map(KeyHash::bytes),
+            place.own_run.as_ref().map(KeyHash::bytes),
             step.now.millis(),
             expire_time.millis(),
+            on_expiry_word(opening.body.on_expiry),
             state_json,
         ],
     )?;
@@ -85,15 +86,6 @@ fn insert(
         state,
         version: 1,
     })
-}
-
-fn own_run(scope: &Scope) -> Option<KeyHash> {
-    let run = || Group::Run {
-        tenant: scope.tenant.clone(),
-        session: Some(scope.session_id.clone()),
-        run: scope.run_id.clone(),
-    };
-    (!scope.run_id.is_empty()).then(|| run().closing())
 }
 
 /// Writes changes, all or none; `states` are those of the changes, in their order.
@@ -118,6 +110,9 @@ pub(super) fn commit(
     }
     if is_stale || commit.not_after.is_some_and(|time| step.now >= time) {
         return Ok(Committed::Stale);
+    }
+    if is_closed(step, commit.partition, &commit.unless_closed)? {
+        return Ok(Committed::Closed);
     }
     if let Some(closing) = &commit.closing {
         if let Some(expected) = closing.open

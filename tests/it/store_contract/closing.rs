@@ -1,22 +1,19 @@
 //! The end of a run or a session: nothing opens there any more, and nothing stays open.
 
-use assent::store::{Committed, Group, Opening};
+use assent::store::{Commit, Committed, Group, Opening, Place};
+use assent::suspension::Suspension;
 use futures_util::future::join_all;
 use tokio::join;
 
-use super::fixture::{Fixture, RETENTION, cancelled, facts};
+use super::fixture::{Fixture, RETENTION, approved, cancelled, closing, commit, facts};
 
 /// Ends a group that has one open record, in the partition of that record.
 async fn end(on: &Fixture, group: &Group, partition: u8) {
     let members = on.store.members(partition, group).await.unwrap();
-    assert_eq!(
-        (members.suspensions.len(), members.open),
-        (1, 1),
-        "{group:?}"
-    );
-    let suspension = &members.suspensions[0];
-    let state = cancelled(suspension, members.now);
-    let ended = on.end(group, partition, &[(suspension, &state)], 1).await;
+    assert_eq!((members.members.len(), members.open), (1, 1), "{group:?}");
+    let suspension = on.read(members.members[0].id).await.unwrap();
+    let state = cancelled(&suspension, members.now);
+    let ended = on.end(group, partition, &[(&suspension, &state)], 1).await;
     assert_eq!(ended, Committed::Done);
     let read = on.read(suspension.id).await.unwrap();
     assert_eq!(
@@ -25,11 +22,7 @@ async fn end(on: &Fixture, group: &Group, partition: u8) {
         "what was open ends with it"
     );
     let members = on.store.members(partition, group).await.unwrap();
-    assert_eq!(
-        (members.suspensions.len(), members.open),
-        (0, 0),
-        "{group:?}"
-    );
+    assert_eq!((members.members.len(), members.open), (0, 0), "{group:?}");
 }
 
 /// What openings in some places meet.
@@ -135,6 +128,42 @@ pub(super) async fn an_end_is_forgotten_after_its_retention(on: &Fixture) {
     assert_eq!(on.met(&on.opening("s", "r", "c")).await, "created");
 }
 
+pub(super) async fn what_would_be_answered_or_claimed_after_an_end_is_refused(on: &Fixture) {
+    let opening = on.opening("s", "r", "c");
+    let left = on.opened(&opening).await;
+    let elsewhere = on.open("s", "q", "c").await;
+    let partition = left.id.partition().unwrap();
+    let over = Commit {
+        partition,
+        closing: Some(closing(&on.in_run(Some("s"), "r"), None)),
+        ..commit(&[])
+    };
+    assert_eq!(on.store.commit(&over).await.unwrap(), Committed::Done);
+
+    let answer = |suspension, state| Commit {
+        unless_closed: Place::of(&Suspension::clone(suspension).body.scope, 0).closings,
+        ..commit(&[(suspension, state)])
+    };
+    let state = approved(&left, None, on.now().await);
+    let late = answer(&left, &state);
+    assert_eq!(on.store.commit(&late).await.unwrap(), Committed::Closed);
+    assert_eq!(facts(&on.read(left.id).await.unwrap()), facts(&left));
+    let state = approved(&elsewhere, None, on.now().await);
+    let other = answer(&elsewhere, &state);
+    assert_eq!(on.store.commit(&other).await.unwrap(), Committed::Done);
+
+    // The end itself still reaches what it finds.
+    on.cancel(&left).await;
+    // A repeat of what was written is told so, whatever has ended since.
+    let session = Commit {
+        partition,
+        closing: Some(closing(&on.in_session("s"), None)),
+        ..commit(&[])
+    };
+    assert_eq!(on.store.commit(&session).await.unwrap(), Committed::Done);
+    assert_eq!(on.store.commit(&other).await.unwrap(), Committed::Done);
+}
+
 pub(super) async fn an_end_needs_every_open_record(on: &Fixture) {
     let first = on.open("s", "r", "c").await;
     let partition = first.id.partition().unwrap();
@@ -178,7 +207,7 @@ pub(super) async fn an_end_is_not_fooled_by_a_namesake_in_another_session(on: &F
     let namesake = on.open(&session, "r", "c").await;
     let run = on.in_run(Some("s"), "r");
     let members = on.store.members(partition, &run).await.unwrap();
-    assert!(members.suspensions.is_empty());
+    assert!(members.members.is_empty());
 
     on.cancel(&namesake).await;
     let opened = on.open("s", "r", "c").await;

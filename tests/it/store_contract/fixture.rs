@@ -10,7 +10,7 @@ use assent::domain::{
 };
 use assent::store::clock::ClockOffset;
 use assent::store::{
-    CallKey, Change, Closing, Commit, Committed, Group, Opened, Opening, Place, Query,
+    CallKey, Change, Closing, Commit, Committed, Group, Member, Opened, Opening, Place, Query,
     SuspensionStore,
 };
 use assent::suspension::{
@@ -220,11 +220,7 @@ impl Fixture {
     ) -> Committed {
         let commit = Commit {
             partition,
-            closing: Some(Closing {
-                group: group.clone(),
-                open: Some(open),
-                retention: RETENTION,
-            }),
+            closing: Some(closing(group, Some(open))),
             ..commit(changes)
         };
         self.store.commit(&commit).await.unwrap()
@@ -234,13 +230,19 @@ impl Fixture {
     pub(super) async fn end_all(&self, group: &Group, partition: u8) {
         for _ in 0..100 {
             let members = self.store.members(partition, group).await.unwrap();
-            let states: Vec<State> = members
-                .suspensions
-                .iter()
-                .map(|suspension| cancelled(suspension, members.now))
-                .collect();
-            let changes: Vec<_> = members.suspensions.iter().zip(&states).collect();
-            if self.end(group, partition, &changes, members.open).await == Committed::Done {
+            let changes = members.members.iter().map(|member| {
+                let state = member.state.cancelled(&id("somebody"), "over", members.now);
+                member_change(member, state.unwrap())
+            });
+            let commit = Commit {
+                partition,
+                operation: Uuid::new_v4(),
+                changes: changes.collect(),
+                not_after: None,
+                unless_closed: Vec::new(),
+                closing: Some(closing(group, Some(members.open))),
+            };
+            if self.store.commit(&commit).await.unwrap() == Committed::Done {
                 return;
             }
         }
@@ -248,11 +250,11 @@ impl Fixture {
     }
 
     /// Sweeps as often as there is more, and gives what was due. Nothing is settled.
-    pub(super) async fn sweep(&self) -> Vec<Suspension> {
+    pub(super) async fn sweep(&self) -> Vec<Member> {
         for _ in 0..100 {
             let due = self.store.due(100).await.unwrap();
             if !due.more {
-                return due.suspensions;
+                return due.members;
             }
         }
         panic!("there is always more");
@@ -355,6 +357,57 @@ pub(super) fn approved(
     }
 }
 
+/// The end of a group that has so many open records.
+pub(super) fn closing(group: &Group, open: Option<u64>) -> Closing {
+    Closing {
+        group: group.clone(),
+        open,
+        retention: RETENTION,
+    }
+}
+
+/// The next state of a record whose body was not read.
+pub(super) fn member_change(member: &Member, state: State) -> Change {
+    Change {
+        id: member.id,
+        version: member.version,
+        upkeep: state.upkeep(member.expire_time, RETENTION),
+        state,
+    }
+}
+
+/// All that a record says without its body, for comparing whole values.
+pub(super) fn light_facts(member: &Member) -> Value {
+    let Member {
+        id,
+        expire_time,
+        on_expiry,
+        run,
+        state,
+        version,
+    } = member;
+    json!({
+        "id": id,
+        "expire_time": expire_time,
+        "on_expiry": on_expiry,
+        "run": run.map(|run| run.to_string()),
+        "state": state,
+        "version": version,
+    })
+}
+
+/// What [`light_facts`] are of the record without its body.
+pub(super) fn light_facts_of(suspension: &Suspension) -> Value {
+    light_facts(&Member {
+        id: suspension.id,
+        expire_time: suspension.expire_time,
+        on_expiry: suspension.body.on_expiry,
+        run: Place::of(&suspension.body.scope, 0).own_run,
+        state: suspension.state.clone(),
+        version: suspension.version,
+    })
+}
+
 /// A commit of changes that are all in one partition.
 pub(super) fn commit(changes: &[(&Suspension, &State)]) -> Commit {
     let partition = changes
@@ -373,6 +426,7 @@ pub(super) fn commit(changes: &[(&Suspension, &State)]) -> Commit {
             })
             .collect(),
         not_after: None,
+        unless_closed: Vec::new(),
         closing: None,
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use assent::store::{Opening, Query};
+use assent::store::{MEMBERS, Opening, Query};
 use assent::suspension::{Suspension, SuspensionId};
 use serde_json::Value;
 
-use super::fixture::{EXPIRES, Fixture, facts};
+use super::fixture::{EXPIRES, Fixture, facts, light_facts, light_facts_of};
 
 pub(super) async fn a_list_is_ordered_by_deadline_and_id(on: &Fixture) {
     let mut opened = Vec::new();
@@ -162,15 +162,15 @@ pub(super) async fn runs_of_one_name_in_two_sessions_do_not_see_each_other(on: &
             );
         }
         let members = on.store.members(partition, &group).await.unwrap();
-        let members: Vec<Value> = members.suspensions.iter().map(facts).collect();
-        assert_eq!(members, [facts(expected)], "{session}");
+        let members: Vec<Value> = members.members.iter().map(light_facts).collect();
+        assert_eq!(members, [light_facts_of(expected)], "{session}");
     }
     let members = on
         .store
         .members(partition, &on.in_run(None, "r"))
         .await
         .unwrap();
-    assert_eq!((members.suspensions.len(), members.open), (2, 2));
+    assert_eq!((members.members.len(), members.open), (2, 2));
     assert_eq!(on.list(&on.in_run(None, "r"), false).await.len(), 2);
 }
 
@@ -193,6 +193,23 @@ pub(super) async fn names_are_told_apart_wherever_they_are_cut(on: &Fixture) {
     );
 }
 
+pub(super) async fn members_of_a_large_group_are_read_in_part_and_counted_whole(on: &Fixture) {
+    let count = MEMBERS + 40;
+    for _ in 0..count {
+        on.opened(&Opening {
+            limit: u64::MAX,
+            ..on.opening("s", "r", "")
+        })
+        .await;
+    }
+    let partition = on.in_session("s").partition().unwrap();
+    let run = on.in_run(Some("s"), "r");
+    let members = on.store.members(partition, &run).await.unwrap();
+    assert!(members.more);
+    assert!((MEMBERS..count).contains(&members.members.len()));
+    assert_eq!(members.open, u64::try_from(count).unwrap());
+}
+
 pub(super) async fn members_are_the_open_records_of_one_partition(on: &Fixture) {
     let pending = on.open("s", "r", "c").await;
     let partition = pending.id.partition().unwrap();
@@ -209,8 +226,8 @@ pub(super) async fn members_are_the_open_records_of_one_partition(on: &Fixture) 
         .await
         .unwrap();
     assert!(members.now >= before && members.now <= before.after(Duration::from_secs(60)));
-    let mut found: Vec<Value> = members.suspensions.iter().map(facts).collect();
-    let mut expected = vec![facts(&pending), facts(&approved)];
+    let mut found: Vec<Value> = members.members.iter().map(light_facts).collect();
+    let mut expected = vec![light_facts_of(&pending), light_facts_of(&approved)];
     found.sort_by_key(Value::to_string);
     expected.sort_by_key(Value::to_string);
     assert_eq!((found, members.open), (expected, 2));
@@ -220,5 +237,5 @@ pub(super) async fn members_are_the_open_records_of_one_partition(on: &Fixture) 
         .members((partition + 1) % 64, &on.in_session("s"))
         .await
         .unwrap();
-    assert_eq!((elsewhere.suspensions.len(), elsewhere.open), (0, 0));
+    assert_eq!((elsewhere.members.len(), elsewhere.open), (0, 0));
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::fixture::{EXPIRES, Fixture, body, cancelled, facts};
+use super::fixture::{EXPIRES, Fixture, body, cancelled, facts, light_facts, light_facts_of};
 
 pub(super) async fn a_new_suspension_reads_back_whole(on: &Fixture) {
     let opening = Opening {
@@ -63,10 +63,10 @@ pub(super) async fn a_new_suspension_reads_back_whole(on: &Fixture) {
             .members(opening.place.partition, &group)
             .await
             .unwrap();
-        let readable: Vec<Value> = members.suspensions.iter().map(facts).collect();
+        let readable: Vec<Value> = members.members.iter().map(light_facts).collect();
         assert_eq!(
             (readable, members.open),
-            (vec![expected.clone()], 1),
+            (vec![light_facts_of(&created)], 1),
             "{group:?}"
         );
     }

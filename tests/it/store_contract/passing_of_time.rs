@@ -1,12 +1,18 @@
 //! What time does: deadlines, leases, and records that go when nobody needs them any more.
 
 use assent::domain::Timestamp;
-use assent::store::{Committed, Opening};
+use assent::store::{Committed, Member, Opening};
 use assent::suspension::{Completion, Suspension, SuspensionId};
 
-use super::fixture::{EXPIRES, Fixture, LEASE, MOMENT, RETENTION, facts, id};
+use super::fixture::{
+    EXPIRES, Fixture, LEASE, MOMENT, RETENTION, facts, id, light_facts, light_facts_of,
+};
 
-fn ids(suspensions: &[Suspension]) -> Vec<SuspensionId> {
+fn ids(members: &[Member]) -> Vec<SuspensionId> {
+    members.iter().map(|member| member.id).collect()
+}
+
+fn ids_of(suspensions: &[Suspension]) -> Vec<SuspensionId> {
     suspensions.iter().map(|suspension| suspension.id).collect()
 }
 
@@ -36,11 +42,11 @@ pub(super) async fn only_what_is_due_is_swept_and_the_soonest_first(on: &Fixture
     let due = on.store.due(100).await.unwrap();
     assert!(due.now >= opened[3].expire_time && due.now < opened[4].expire_time);
     assert!(!due.more);
-    let found: Vec<_> = due.suspensions.iter().map(facts).collect();
-    let expected: Vec<_> = opened[..4].iter().map(facts).collect();
+    let found: Vec<_> = due.members.iter().map(light_facts).collect();
+    let expected: Vec<_> = opened[..4].iter().map(light_facts_of).collect();
     assert_eq!(found, expected);
     // Nothing was settled, so it is still due.
-    assert_eq!(ids(&on.sweep().await), ids(&opened[..4]));
+    assert_eq!(ids(&on.sweep().await), ids_of(&opened[..4]));
 }
 
 pub(super) async fn a_sweep_takes_no_more_than_its_limit_and_says_when_there_is_more(on: &Fixture) {
@@ -49,16 +55,16 @@ pub(super) async fn a_sweep_takes_no_more_than_its_limit_and_says_when_there_is_
     let mut swept = Vec::new();
     for _ in 0..100 {
         let due = on.store.due(2).await.unwrap();
-        assert!(due.suspensions.len() <= 2);
-        for suspension in &due.suspensions {
-            on.settle(suspension).await;
-            swept.push(suspension.id);
+        assert!(due.members.len() <= 2);
+        for member in &due.members {
+            on.settle(&on.read(member.id).await.unwrap()).await;
+            swept.push(member.id);
         }
         if !due.more {
             break;
         }
     }
-    assert_eq!(swept, ids(&opened));
+    assert_eq!(swept, ids_of(&opened));
     assert_eq!(ids(&on.sweep().await), []);
 }
 
@@ -88,7 +94,8 @@ pub(super) async fn a_claim_is_due_when_its_lease_ends(on: &Fixture) {
     assert_eq!(ids(&on.sweep().await), []);
     on.advance_past(lease).await;
     let due = on.sweep().await;
-    assert_eq!(due.iter().map(facts).collect::<Vec<_>>(), [facts(&claimed)]);
+    let due: Vec<_> = due.iter().map(light_facts).collect();
+    assert_eq!(due, [light_facts_of(&claimed)]);
     on.settle(&claimed).await;
     assert_eq!(ids(&on.sweep().await), []);
     on.clock.advance(EXPIRES + RETENTION * 10);
