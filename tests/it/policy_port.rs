@@ -10,7 +10,7 @@ use assent::policy::{Policy, Source};
 use futures_util::future::join_all;
 use tonic::{Code, Status};
 
-use self::port::{Asked, Listening, Port, Says, Stranger, nobody};
+use self::port::{Asked, Listening, Port, Says, Stranger, Then, nobody};
 use crate::support::server::{InProcess, Process, in_process};
 use crate::support::stores::{Home, Homes};
 use crate::support::{SOON, eventually};
@@ -454,6 +454,24 @@ async fn faults() -> Vec<Fault> {
         ),
         ("HTTP/1.1", Stranger::Sends(http1), PATIENT, AWAY),
         ("garbage", Stranger::Sends(garbage), PATIENT, AWAY),
+        (
+            "an allow without a status",
+            Stranger::SendsNoStatus(Then::Ends),
+            PATIENT,
+            FAILED,
+        ),
+        (
+            "an allow that does not end",
+            Stranger::SendsNoStatus(Then::Waits),
+            "150ms",
+            LATE,
+        ),
+        (
+            "an allow that breaks off",
+            Stranger::SendsNoStatus(Then::HangsUp),
+            PATIENT,
+            AWAY,
+        ),
     ] {
         let listening = Listening::start(stranger).await;
         faults.push(Fault {

@@ -214,6 +214,19 @@ pub enum Stranger {
     HangsUpWhenAsked,
     /// Sends these bytes when it was asked.
     Sends(&'static [u8]),
+    /// Sends a whole message that says ALLOW to each question, and no status with it.
+    SendsNoStatus(Then),
+}
+
+/// What follows a message without a status.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// The end of the stream.
+    Ends,
+    /// Nothing.
+    Waits,
+    /// The end of the connection.
+    HangsUp,
 }
 
 /// A listener that is no policy port.
@@ -258,16 +271,65 @@ impl Stranger {
         match self {
             Self::HangsUp => {}
             Self::HangsUpWhenAsked => {
-                let _ = connection.read(&mut read).await;
+                until_asked(&mut connection, PREFACE).await;
             }
             Self::NeverAnswers => while let Ok(1..) = connection.read(&mut read).await {},
             Self::Sends(bytes) => {
-                let _ = connection.read(&mut read).await;
+                until_asked(&mut connection, PREFACE).await;
                 let _ = connection.write_all(bytes).await;
                 while let Ok(1..) = connection.read(&mut read).await {}
             }
+            Self::SendsNoStatus(then) => {
+                let mut stream = until_asked(&mut connection, PREFACE).await;
+                let _ = connection.write_all(&frame(SETTINGS, 0, 0, &[])).await;
+                while let Some(question) = stream {
+                    let headers = b"\x88\x5f\x10application/grpc";
+                    let message = b"\0\0\0\0\x02\x08\x01";
+                    let end = u8::from(then == Then::Ends);
+                    let mut answer = frame(HEADERS, END_HEADERS, question, headers);
+                    answer.extend(frame(DATA, end, question, message));
+                    let _ = connection.write_all(&answer).await;
+                    if then == Then::HangsUp {
+                        return;
+                    }
+                    stream = until_asked(&mut connection, 0).await;
+                }
+            }
         }
     }
+}
+
+/// What a client of HTTP/2 sends before its first frame.
+const PREFACE: usize = 24;
+/// Types of frames, and the flag that the headers are complete.
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const END_HEADERS: u8 = 4;
+
+/// Reads frames up to the next one that has headers, which are those of a question, and gives the stream that it is on.
+async fn until_asked(connection: &mut TcpStream, skipped: usize) -> Option<u32> {
+    let mut skipped = vec![0; skipped];
+    loop {
+        let mut head = [0; 9];
+        connection.read_exact(&mut skipped).await.ok()?;
+        connection.read_exact(&mut head).await.ok()?;
+        let [a, b, c, kind, _, stream @ ..] = head;
+        let length = u32::from_be_bytes([0, a, b, c]);
+        skipped = vec![0; usize::try_from(length).unwrap()];
+        if kind == HEADERS {
+            connection.read_exact(&mut skipped).await.ok()?;
+            return Some(u32::from_be_bytes(stream));
+        }
+    }
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, a, b, c] = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = vec![a, b, c, kind, flags];
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
 }
 
 /// An address of this machine where nobody listens.
