@@ -5,23 +5,23 @@
 
 mod background;
 mod health;
+mod workers;
 
 use std::io::{self, ErrorKind};
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tonic::transport::server::Router;
 
 use crate::domain::Timestamp;
 use crate::engine::{Engine, sweeper};
 use crate::grpc;
-use crate::listener::Listener;
+use crate::listener::{Listener, SocketFile};
 use crate::pb;
 use crate::pb::decision_service_server::DecisionServiceServer;
 use crate::policy::Policy;
@@ -30,6 +30,7 @@ use crate::watch::Waiters;
 
 use self::background::Background;
 use self::health::ServerHealth;
+use self::workers::{Portable, Workers};
 
 /// The largest message that is read: the 3 MiB of arguments that a batch may have and a whole suspension of 2 MiB
 /// both fit (S9), with what stands around them.
@@ -74,6 +75,12 @@ pub enum ServeError {
     /// Connections cannot be served.
     #[error("connections cannot be served: {0}")]
     Transport(#[from] tonic::transport::Error),
+    /// There is no thread to serve on.
+    #[error("cannot start threads: {0}")]
+    NoThread(#[from] io::Error),
+    /// A thread that serves has ended, which is a bug.
+    #[error("a thread that serves connections has ended")]
+    WorkerGone,
 }
 
 /// Serves until `shutdown` is ready, then drains: health says NOT_SERVING, waits end with what is, no connection is
@@ -116,40 +123,59 @@ pub async fn run(
         move || check_store(Arc::clone(&store), health.clone())
     });
 
-    let (stop_accepting, accepting_stops) = oneshot::channel::<()>();
-    let accepting_stops = async {
-        // Dropped or sent, it is over.
-        let _ = accepting_stops.await;
-    };
-    let mut socket_file = None;
-    let mut serving: Pin<Box<dyn Future<Output = _> + Send>> = match listener {
+    match listener {
         Listener::Tcp(tcp) => {
-            Box::pin(router.serve_with_incoming_shutdown(accept_tcp(tcp), accepting_stops))
+            let accepted = accept_tcp(tcp);
+            let drain = drain(&health, &waiters, None);
+            serve(accepted, &router, shutdown, drain, drain_timeout).await?;
         }
         Listener::Unix(unix, file) => {
-            socket_file = Some(file);
-            Box::pin(router.serve_with_incoming_shutdown(accept_unix(unix), accepting_stops))
+            let accepted = accept_unix(unix);
+            let drain = drain(&health, &waiters, Some(file));
+            serve(accepted, &router, shutdown, drain, drain_timeout).await?;
         }
-    };
-    tokio::select! {
-        ended = &mut serving => return Ok(ended?),
-        () = shutdown => {}
     }
+    tracing::info!("stopped");
+    Ok(())
+}
 
-    tracing::info!(timeout = ?drain_timeout, "stopping: calls under way may end");
-    health.drain().await;
-    waiters.close();
-    // While the listener still is there: the next process must not find, and lose, a file without one.
-    drop(socket_file);
-    let _ = stop_accepting.send(());
-    match timeout(drain_timeout, serving).await {
+/// Hands connections to workers until it is time to stop, and lets what is under way end.
+async fn serve<S: Portable>(
+    accepted: impl Stream<Item = S>,
+    router: &Router,
+    shutdown: impl Future<Output = ()>,
+    drain: impl Future<Output = ()>,
+    drain_timeout: Duration,
+) -> Result<(), ServeError> {
+    let mut workers = Workers::start(router)?;
+    let ended = workers.ended();
+    let mut ended = pin!(ended);
+    {
+        let accepting = accepted.for_each(async |connection| workers.serve(connection));
+        tokio::select! {
+            ended = &mut ended => return ended,
+            () = accepting => {}
+            () = shutdown => {}
+        }
+        tracing::info!(timeout = ?drain_timeout, "stopping: calls under way may end");
+        drain.await;
+    }
+    workers.drain();
+    match timeout(drain_timeout, ended).await {
         Ok(ended) => ended?,
         Err(_) => tracing::warn!(
             "the drain timeout is over: connections that still had calls under way are cut"
         ),
     }
-    tracing::info!("stopped");
     Ok(())
+}
+
+/// Says that nothing new is served, and lets the waits end with what is.
+async fn drain(health: &ServerHealth, waiters: &Waiters, socket: Option<SocketFile>) {
+    health.drain().await;
+    waiters.close();
+    // While the listener still is there: the next process must not find, and lose, a file without one.
+    drop(socket);
 }
 
 /// The services, and how they are served.
@@ -183,7 +209,7 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
         .with_service_name(v1alpha::server_reflection_server::SERVICE_NAME)
 }
 
-fn accept_tcp(listener: TcpListener) -> impl Stream<Item = io::Result<TcpStream>> {
+fn accept_tcp(listener: TcpListener) -> impl Stream<Item = TcpStream> {
     stream::unfold(listener, |listener| async {
         loop {
             match listener.accept().await {
@@ -191,7 +217,7 @@ fn accept_tcp(listener: TcpListener) -> impl Stream<Item = io::Result<TcpStream>
                     if let Err(error) = connection.set_nodelay(true) {
                         tracing::debug!(%error, "a connection stays slow");
                     }
-                    return Some((Ok(connection), listener));
+                    return Some((connection, listener));
                 }
                 Err(error) => pause_after(&error).await,
             }
@@ -199,11 +225,11 @@ fn accept_tcp(listener: TcpListener) -> impl Stream<Item = io::Result<TcpStream>
     })
 }
 
-fn accept_unix(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>> {
+fn accept_unix(listener: UnixListener) -> impl Stream<Item = UnixStream> {
     stream::unfold(listener, |listener| async {
         loop {
             match listener.accept().await {
-                Ok((connection, _)) => return Some((Ok(connection), listener)),
+                Ok((connection, _)) => return Some((connection, listener)),
                 Err(error) => pause_after(&error).await,
             }
         }
