@@ -8,6 +8,7 @@ mod changes;
 mod failure;
 mod layout;
 mod link;
+mod links;
 mod list;
 mod row;
 mod script;
@@ -26,7 +27,8 @@ use tokio::sync::broadcast;
 use self::changes::Changes;
 use self::failure::{corrupt, unexpected};
 use self::layout::{Layout, Partition};
-use self::link::{Link, checked};
+use self::link::checked;
+use self::links::Links;
 use self::row::Row;
 use self::script::{Call, FIND, READ};
 use super::clock::ClockOffset;
@@ -93,7 +95,7 @@ impl fmt::Debug for RedisSettings {
 
 /// Suspensions in a Redis that many replicas share.
 pub struct RedisStore {
-    link: Link,
+    links: Links,
     layout: Layout,
     channel: String,
     clock: ClockOffset,
@@ -111,10 +113,10 @@ impl RedisStore {
     pub async fn connect(settings: &RedisSettings, clock: ClockOffset) -> Result<Self, StoreError> {
         let layout = Layout::new(&settings.prefix)?;
         let server = startup::Server::of(settings)?;
-        let connection = server.greet().await?;
-        let link = Link::new(server.dial(), connection, settings.response_timeout);
+        server.greet().await?;
+        let links = Links::new(server.dial(), settings.response_timeout);
         let warnings = server
-            .examine(&link, &layout, settings.allow_eviction)
+            .examine(&links.here(), &layout, settings.allow_eviction)
             .await?;
         let channel = layout.channel();
         let changes = Changes::hear(
@@ -126,7 +128,7 @@ impl RedisStore {
         .map_err(|error| server.refused(&error))?;
         let set_aside = AtomicU64::new(0);
         Ok(Self {
-            link,
+            links,
             layout,
             channel,
             clock,
@@ -168,7 +170,7 @@ impl SuspensionStore for RedisStore {
         // An id of no partition names nothing; the time is any partition's.
         let number = id.partition().unwrap_or_default();
         let call = self.timed(&READ, self.partition(number)?.record(id));
-        let mut answer = row::list(self.link.call(call).await?)?;
+        let mut answer = row::list(self.links.here().call(call).await?)?;
         let now = row::time(answer.next())?;
         Ok((Row::read(id, answer).suspension()?, now))
     }
@@ -185,7 +187,7 @@ impl SuspensionStore for RedisStore {
             )
             .keys(key.map(|key| partition.call(key.hash())))
             .number(place.closings.len());
-        let mut answer = row::list(self.link.call(call).await?)?;
+        let mut answer = row::list(self.links.here().call(call).await?)?;
         let now = row::time(answer.next())?;
         let closed = !matches!(answer.next(), Some(Value::Int(0)));
         let suspension = match answer.next() {
@@ -233,7 +235,7 @@ impl SuspensionStore for RedisStore {
             command
         });
         let mut sum = 0;
-        for count in self.link.commands(counts).await? {
+        for count in self.links.here().commands(counts).await? {
             match checked(count, &index.to_string())? {
                 Value::Int(count) => sum += count.unsigned_abs(),
                 _ => return Err(unexpected("no count")),
@@ -251,7 +253,7 @@ impl SuspensionStore for RedisStore {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        for answer in self.link.commands([redis::cmd("PING")]).await? {
+        for answer in self.links.here().commands([redis::cmd("PING")]).await? {
             checked(answer, "PING")?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The connection: one for all requests, replaced when it is lost, with a deadline for every answer.
+//! A connection that many requests share: replaced when it is lost, with a deadline for every answer.
 //!
 //! The client library's own reconnecting connection is not used: it never gives up a connection that has gone
 //! silent, and stops trying for good when a reconnection is refused for another reason than the network.
@@ -74,7 +74,7 @@ impl Drop for Task {
     }
 }
 
-/// The connection that all requests share.
+/// The connection that the requests of one runtime share.
 pub(super) struct Link {
     state: watch::Receiver<State>,
     lost: mpsc::UnboundedSender<u64>,
@@ -94,24 +94,25 @@ enum State {
 }
 
 impl Link {
-    /// Holds this connection, and makes a new one whenever it is lost.
-    pub(super) fn new(
-        dial: Dial,
-        connection: MultiplexedConnection,
-        response_timeout: Duration,
-    ) -> Self {
-        let (sender, state) = watch::channel(State::Up {
-            generation: 1,
-            connection,
+    /// Makes a connection on this runtime, and a new one whenever it is lost.
+    pub(super) fn new(dial: Dial, response_timeout: Duration) -> Self {
+        let (sender, state) = watch::channel(State::Down {
+            since: Instant::now(),
+            cause: None,
         });
         let (lost, reports) = mpsc::unbounded_channel();
-        let task = Task::spawn(reconnect(dial, sender, reports));
+        let task = Task::spawn(keep_connected(dial, sender, reports));
         Self {
             state,
             lost,
             response_timeout,
             _reconnecting: task,
         }
+    }
+
+    /// Whether the runtime it was made on still keeps it connected.
+    pub(super) fn is_kept(&self) -> bool {
+        self.state.has_changed().is_ok()
     }
 
     /// Calls a script; one round trip as long as Redis knows it.
@@ -247,29 +248,14 @@ impl Link {
     }
 }
 
-async fn reconnect(
+async fn keep_connected(
     dial: Dial,
     state: watch::Sender<State>,
     mut lost: mpsc::UnboundedReceiver<u64>,
 ) {
-    let mut present = 1;
     let mut pause = Duration::ZERO;
-    loop {
-        let connected = Instant::now();
-        loop {
-            match lost.recv().await {
-                Some(generation) if generation == present => break,
-                // A connection that was replaced since.
-                Some(_) => {}
-                None => return,
-            }
-        }
-        let since = Instant::now();
-        state.send_replace(State::Down { since, cause: None });
-        tracing::warn!("the connection to redis is lost or silent: connecting again");
-        if since - connected > STEADY {
-            pause = Duration::ZERO;
-        }
+    let mut since = Instant::now();
+    for generation in 1.. {
         let connection = loop {
             sleep(pause).await;
             pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
@@ -284,12 +270,26 @@ async fn reconnect(
                 }
             }
         };
-        present += 1;
+        let connected = Instant::now();
         state.send_replace(State::Up {
-            generation: present,
+            generation,
             connection,
         });
-        tracing::info!("connected to redis again");
+        tracing::info!(generation, "connected to redis");
+        loop {
+            match lost.recv().await {
+                Some(reported) if reported == generation => break,
+                // A connection that was replaced since.
+                Some(_) => {}
+                None => return,
+            }
+        }
+        since = Instant::now();
+        state.send_replace(State::Down { since, cause: None });
+        tracing::warn!("the connection to redis is lost or silent: connecting again");
+        if since - connected > STEADY {
+            pause = Duration::ZERO;
+        }
     }
 }
 

@@ -137,7 +137,7 @@ impl RedisStore {
             .collect();
         let mut positions = Vec::new();
         let mut frontier: Option<Cursor> = None;
-        for (partition, answer) in partitions.iter().zip(self.link.calls(&calls).await?) {
+        for (partition, answer) in partitions.iter().zip(self.links.here().calls(&calls).await?) {
             for list in row::list(answer?)? {
                 let (found, strays) = positions_in(list, partition.number())?;
                 let full = found.len() + strays.len() >= wanted;
@@ -215,7 +215,8 @@ impl RedisStore {
         let index = group.index();
         let call = self.timed(&MEMBERS_OF, partition.open(index));
         let answer = self
-            .link
+            .links
+            .here()
             .call(call.arg(name_or_empty(group.own_run())))
             .await?;
         let mut answer = row::list(answer)?;
@@ -275,7 +276,7 @@ impl RedisStore {
             command.arg(partition.record(*id)).arg(fields);
             commands.push(command);
         }
-        self.link.commands(commands).await
+        self.links.here().commands(commands).await
     }
 
     /// Takes ids without a record out of a group's indexes.
@@ -303,7 +304,7 @@ impl RedisStore {
         for id in gone {
             call = call.arg(id.as_str());
         }
-        self.link.call(call).await.map(drop)
+        self.links.here().call(call).await.map(drop)
     }
 }
 

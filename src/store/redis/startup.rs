@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
     Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion,
@@ -77,12 +76,10 @@ impl Server {
         }
     }
 
-    /// Makes the first connection.
-    pub(super) async fn greet(&self) -> Result<MultiplexedConnection, StoreError> {
-        self.dial()
-            .connect()
-            .await
-            .map_err(|error| self.refused(&error))
+    /// Makes a connection once, as whoever starts a server wants to know why it cannot be made.
+    pub(super) async fn greet(&self) -> Result<(), StoreError> {
+        let connected = self.dial().connect().await;
+        connected.map(drop).map_err(|error| self.refused(&error))
     }
 
     /// Why a connection could not be made.

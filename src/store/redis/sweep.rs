@@ -31,7 +31,7 @@ impl RedisStore {
             more: false,
         };
         let mut waiting: Vec<Cursor> = Vec::new();
-        for (partition, answer) in partitions.iter().zip(self.link.calls(&calls).await?) {
+        for (partition, answer) in partitions.iter().zip(self.links.here().calls(&calls).await?) {
             let mut answer = match answer {
                 Ok(answer) => row::list(answer)?,
                 Err(error @ StoreError::Corrupt { .. }) => {
@@ -98,7 +98,7 @@ impl RedisStore {
         let due = partition.due();
         let mut command = redis::cmd("ZREM");
         command.arg(&due).arg(member);
-        for answer in self.link.commands([command]).await? {
+        for answer in self.links.here().commands([command]).await? {
             checked(answer, &due)?;
         }
         Ok(())

@@ -64,7 +64,7 @@ impl RedisStore {
             .arg(self.channel.as_str())
             .arg(name_or_empty(place.own_run))
             .arg(on_expiry_word(body.on_expiry));
-        let mut answer = row::list(self.link.call(call).await?)?;
+        let mut answer = row::list(self.links.here().call(call).await?)?;
         match answer.next().and_then(row::text).as_deref() {
             Some("created") => Ok(Opened::Created(Suspension {
                 id: *id,
@@ -151,7 +151,7 @@ impl RedisStore {
                 .arg(if collect { "collect" } else { "settle" })
                 .arg(moment(upkeep.keep_until));
         }
-        match row::text(self.link.call(call).await?).as_deref() {
+        match row::text(self.links.here().call(call).await?).as_deref() {
             Some("done") => Ok(Committed::Done),
             Some("stale") => Ok(Committed::Stale),
             Some("closed") => Ok(Committed::Closed),
