@@ -18,6 +18,8 @@ use clap::CommandFactory as _;
 pub use self::flags::{Cli, Command, HealthFlags, LogFormat, ServeFlags};
 pub use self::redis_url::RedisUrl;
 
+use crate::domain::parse_duration;
+
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -157,7 +159,7 @@ impl Settings {
             None => StoreSettings::Sqlite(default_store(environment)?),
             Some(text) => StoreSettings::parse(&text, redis_prefix, allow_eviction)?,
         };
-        let drain_timeout = parse_duration(&drain_timeout).ok_or(ConfigError::Duration {
+        let drain_timeout = parse_duration(&drain_timeout).map_err(|_| ConfigError::Duration {
             flag: "--drain-timeout",
             text: drain_timeout,
         })?;
@@ -270,22 +272,6 @@ fn absolute(path: &Path) -> Result<PathBuf, ConfigError> {
         path: path.to_owned(),
         error,
     })
-}
-
-/// An integer above zero and its unit, as durations are written in a policy (S4).
-fn parse_duration(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let millis = match text.strip_prefix(digits)? {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60 * 1000,
-        "h" => 60 * 60 * 1000,
-        "d" => 24 * 60 * 60 * 1000,
-        _ => return None,
-    };
-    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let count: u64 = digits.parse().ok().filter(|count| is_plain && *count > 0)?;
-    count.checked_mul(millis).map(Duration::from_millis)
 }
 
 /// A misspelt `ASSENT_POLICY` would be no policy, so what nobody reads is at least named.

@@ -3,6 +3,8 @@
 //! A value of these types is valid: it was parsed at the edge (`grpc/convert.rs`) or read back from
 //! a store that only ever held valid ones. No I/O, no clock, no wire types here.
 
+mod duration;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 use crate::arguments::Arguments;
+
+pub use self::duration::{DurationError, parse_duration};
 
 /// The most characters an id may have (S9).
 pub const MAX_ID_CHARS: usize = 256;

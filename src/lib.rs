@@ -6,7 +6,7 @@
 //!
 //! | floor | files |
 //! |---|---|
-//! | roof | `main.rs`, [`cli`], [`startup`], [`server`], [`listener`], [`probe`], [`config`], [`policy_source`], [`telemetry`] |
+//! | roof | `main.rs`, [`cli`], [`startup`], [`server`], [`listener`], [`probe`], [`config`], [`policy_source`], [`reload`], [`telemetry`] |
 //! | service | [`grpc`], [`engine`], [`watch`] |
 //! | store | [`store`]: the contract, `sqlite` and `redis` |
 //! | policy | [`policy`]: the document, its patterns and its conditions |
@@ -19,8 +19,8 @@
 //! 1. The ground floor knows no tonic, prost, redis, rusqlite, tokio, clock or environment; time is a
 //!    parameter.
 //! 2. A dependency has one home: `cel` in `policy/expression`, `redis` in `store/redis`, `rusqlite` in
-//!    `store/sqlite`; generated code is named in `grpc`, `cli` and `server` only. The service that the
-//!    operator may put behind the policy port is called in `grpc/port.rs`.
+//!    `store/sqlite`, `notify` in `reload`; generated code is named in `grpc`, `cli` and `server` only. The
+//!    service that the operator may put behind the policy port is called in `grpc/port.rs`.
 //! 3. Policy is pure and synchronous. Policy and store do not know each other; they meet in `engine`.
 //! 4. A `tonic::Status` is made in `grpc/status.rs` only, and no client reads an internal error's text.
 //! 5. The state machine lives once, in `suspension`, and is run by the engine. The stores commit its
@@ -43,6 +43,7 @@ pub mod pb;
 pub mod policy;
 pub mod policy_source;
 pub mod probe;
+pub mod reload;
 pub mod server;
 pub mod startup;
 pub mod store;

@@ -185,6 +185,11 @@ impl Policy {
         &self.revision
     }
 
+    /// Whether these are the texts that were compiled.
+    pub fn is_of(&self, sources: &[Source]) -> bool {
+        self.revision == revision(sources)
+    }
+
     /// Whether this is S4's AllowAll: mode auto, default allow, no rules and no policy port. It is not a security
     /// control.
     pub fn allows_everything(&self) -> bool {

@@ -10,7 +10,7 @@ mod workers;
 use std::io::{self, ErrorKind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::{Stream, StreamExt as _, stream};
@@ -18,14 +18,14 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
 use tonic::transport::server::Router;
 
-use crate::domain::Timestamp;
 use crate::engine::{Engine, sweeper};
 use crate::grpc;
 use crate::listener::{Listener, SocketFile};
 use crate::pb;
 use crate::pb::decision_service_server::DecisionServiceServer;
 use crate::policy::Policy;
-use crate::store::SuspensionStore;
+use crate::reload::Reload;
+use crate::store::{SuspensionStore, clock};
 use crate::watch::Waiters;
 
 use self::background::Background;
@@ -62,6 +62,8 @@ pub struct Parts {
     pub store: Arc<dyn SuspensionStore>,
     /// What decides; whoever holds the other end may swap it.
     pub policy: Arc<ArcSwap<Policy>>,
+    /// What swaps it when its files change, if it has files.
+    pub reload: Option<Arc<Reload>>,
     /// How long calls under way may take to end when the server stops.
     pub drain_timeout: Duration,
 }
@@ -96,6 +98,7 @@ pub async fn run(
     let Parts {
         store,
         policy,
+        reload,
         drain_timeout,
     } = parts;
     let waiters = Waiters::default();
@@ -104,7 +107,8 @@ pub async fn run(
         policy,
         Arc::new(grpc::PortClient::default()),
         waiters.clone(),
-        now,
+        // Deadlines are judged by the store's.
+        clock::now,
     ));
     let health = ServerHealth::new().await;
     let router = routes(&engine, &health)?;
@@ -122,6 +126,16 @@ pub async fn run(
         let (store, health) = (Arc::clone(&store), health.clone());
         move || check_store(Arc::clone(&store), health.clone())
     });
+    if let Some(reload) = reload {
+        let health = health.clone();
+        background.keep("the reload of the policy", move || {
+            let (reload, health) = (Arc::clone(&reload), health.clone());
+            async move {
+                let tell = |usable| health.policy_is_usable(usable);
+                reload.follow(tell).await;
+            }
+        });
+    }
 
     match listener {
         Listener::Tcp(tcp) => {
@@ -265,13 +279,4 @@ async fn check_store(store: Arc<dyn SuspensionStore>, health: ServerHealth) {
         health.store_answers(answered).await;
         sleep(CHECK_INTERVAL).await;
     }
-}
-
-/// The time that conditions read as `now`. Deadlines are judged by the store's.
-fn now() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-    let millis = since_epoch.map_or(0, |elapsed| {
-        i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
-    });
-    Timestamp::from_millis(millis)
 }

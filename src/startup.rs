@@ -3,6 +3,7 @@
 //! Whatever cannot be had is one error, whose text is one sentence for whoever started the server.
 
 use std::fmt::Write as _;
+use std::future;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::config::{Address, Settings, StoreSettings};
 use crate::listener::{ListenError, Listener};
 use crate::policy::Policy;
 use crate::policy_source::{self, PolicySourceError};
+use crate::reload::Reload;
 use crate::server::{self, Parts, ServeError};
 use crate::store::clock::ClockOffset;
 use crate::store::redis::{RedisSettings, RedisStore};
@@ -64,7 +66,7 @@ pub enum StartError {
     Interrupted,
 }
 
-/// Serves as the settings say, until SIGTERM or Ctrl-C.
+/// Serves as the settings say, until SIGTERM or Ctrl-C. SIGHUP reloads the policy, if there is one.
 ///
 /// # Errors
 /// When it cannot start, cannot serve, or is told a second time to stop before it has.
@@ -72,6 +74,11 @@ pub async fn serve(settings: Settings) -> Result<(), StartError> {
     telemetry::start(settings.log_format, &settings.log_filter)?;
     // Before anything is open, so that there is no moment at which a signal kills.
     let mut signals = StopSignals::install()?;
+    // Without a policy to reload, SIGHUP ends the server as it ends any program whose terminal is closed.
+    let mut hangups = match &settings.policy {
+        Some(_) => Some(install(SignalKind::hangup())?),
+        None => None,
+    };
     let policy = match &settings.policy {
         Some(path) => policy_source::load(path)?,
         None => Policy::defaults(),
@@ -95,9 +102,14 @@ pub async fn serve(settings: Settings) -> Result<(), StartError> {
         tracing::warn!("{warning}");
     }
 
+    let policy = Arc::new(ArcSwap::from_pointee(policy));
+    let reload = settings
+        .policy
+        .map(|path| Arc::new(Reload::new(path, Arc::clone(&policy))));
     let parts = Parts {
-        store,
-        policy: Arc::new(ArcSwap::from_pointee(policy)),
+        store: Arc::clone(&store),
+        policy,
+        reload: reload.clone(),
         drain_timeout: settings.drain_timeout,
     };
     // One after the other, so that two signals that come together are still two.
@@ -110,10 +122,20 @@ pub async fn serve(settings: Settings) -> Result<(), StartError> {
         let _ = stop.send(());
         signals.next().await;
     };
-    tokio::select! {
-        ended = server::run(listener, parts, told_to_stop) => Ok(ended?),
-        () = told_twice => Err(StartError::Interrupted),
-    }
+    let told_to_reload = async {
+        while let (Some(hangups), Some(reload)) = (&mut hangups, &reload) {
+            hangups.recv().await;
+            reload.ask();
+        }
+        future::pending().await
+    };
+    let ended = tokio::select! {
+        ended = server::run(listener, parts, told_to_stop) => ended,
+        () = told_twice => return Err(StartError::Interrupted),
+        () = told_to_reload => Ok(()),
+    };
+    store.close().await;
+    Ok(ended?)
 }
 
 async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn SuspensionStore>, StartError> {
@@ -155,12 +177,6 @@ struct StopSignals {
 
 impl StopSignals {
     fn install() -> Result<Self, StartError> {
-        let install = |kind| {
-            signal(kind).map_err(|error| StartError::System {
-                what: "listen to signals",
-                error,
-            })
-        };
         Ok(Self {
             terminate: install(SignalKind::terminate())?,
             interrupt: install(SignalKind::interrupt())?,
@@ -173,6 +189,13 @@ impl StopSignals {
             _ = self.interrupt.recv() => {}
         }
     }
+}
+
+fn install(kind: SignalKind) -> Result<Signal, StartError> {
+    signal(kind).map_err(|error| StartError::System {
+        what: "listen to signals",
+        error,
+    })
 }
 
 /// What a person is told who has just started a server.

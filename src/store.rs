@@ -254,6 +254,10 @@ pub trait SuspensionStore: Send + Sync + 'static {
     /// Whether the store answers; for health.
     async fn check(&self) -> Result<(), StoreError>;
 
+    /// Ends in good order, once nobody asks any more: what was asked before is done, and what is asked
+    /// afterwards is refused. A store that is dropped without it, as when the process is killed, loses nothing
+    /// that was acknowledged.
+    async fn close(&self);
     /// What the operator should know of this store, found at start: one sentence each.
     fn warnings(&self) -> Vec<String>;
 }

@@ -49,6 +49,7 @@ impl SuspensionStore for Down {
     async fn check(&self) -> Result<(), StoreError> {
         down()
     }
+    async fn close(&self) {}
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }

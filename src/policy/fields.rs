@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::document::Text;
 use super::error::{Place, PolicyError, listed, quoted, suggestion};
 use super::yaml::{Entry, Kind, Node, Type};
-use crate::domain::Id;
+use crate::domain::{DurationError, Id, parse_duration};
 
 /// The longest duration a document may have: ten years.
 const MAX_DURATION: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
@@ -196,43 +196,22 @@ pub(super) fn count(entry: &Entry<'_>, least: u64, most: u64) -> Result<u64, Pol
 pub(super) fn duration(entry: Entry<'_>) -> Result<Duration, PolicyError> {
     let read = match &entry.value.kind {
         Kind::Scalar(scalar) => parse_duration(&scalar.text),
-        _ => None,
+        Kind::List(_) | Kind::Map(_) => Err(DurationError::Form),
     };
-    let duration = read.ok_or_else(|| {
-        entry.value.place.error(format!(
-            "`{}`: expected a duration (a whole number and one of `ms`, `s`, `m`, `h` or `d`, such as `90s`), found {}",
-            entry.key,
-            entry.value.describe()
-        ))
-    })?;
-    if duration.is_zero() || duration > MAX_DURATION {
-        return Err(entry.value.place.error(format!(
-            "`{}`: a duration must be above zero and at most `3650d`, found {}",
-            entry.key,
-            entry.value.describe()
-        )));
-    }
-    Ok(duration)
-}
-
-fn parse_duration(text: &str) -> Option<Duration> {
-    let unit = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at_checked(unit)?;
-    let millis = match unit {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60 * 1000,
-        "h" => 60 * 60 * 1000,
-        "d" => 24 * 60 * 60 * 1000,
-        _ => return None,
+    let expected = match read {
+        Ok(duration) if duration <= MAX_DURATION => return Ok(duration),
+        Ok(_) | Err(DurationError::Zero | DurationError::TooLong) => {
+            "a duration must be above zero and at most `3650d`"
+        }
+        Err(DurationError::Form) => {
+            "expected a duration (a whole number and one of `ms`, `s`, `m`, `h` or `d`, such as `90s`)"
+        }
     };
-    // Too large a number is a duration past the limit, not a text of another kind.
-    let number: u64 = if number.is_empty() {
-        return None;
-    } else {
-        number.parse().unwrap_or(u64::MAX)
-    };
-    Some(Duration::from_millis(number.saturating_mul(millis)))
+    Err(entry.value.place.error(format!(
+        "`{}`: {expected}, found {}",
+        entry.key,
+        entry.value.describe()
+    )))
 }
 
 /// An id that must not be empty (S9).

@@ -21,7 +21,7 @@ use crate::pb;
 /// The server as a whole: it answers. It does so without its store, as a call that nobody need be asked about
 /// is decided without one.
 const SERVER: &str = "";
-/// Whether there is a policy in use, which holds for as long as this serves: policies are read at start.
+/// Whether the newest document is the one in use. A broken one is not; the one before it goes on deciding.
 const POLICY: &str = "assent.policy";
 /// Whether the store answers.
 const STORE: &str = "assent.store";
@@ -71,14 +71,23 @@ impl ServerHealth {
 
     /// Says whether the store answers.
     pub(super) async fn store_answers(&self, answers: bool) {
+        self.set(STORE, answers).await;
+    }
+
+    /// Says whether the newest policy document could be taken.
+    pub(super) async fn policy_is_usable(&self, usable: bool) {
+        self.set(POLICY, usable).await;
+    }
+
+    async fn set(&self, entry: &str, serves: bool) {
         let _one_at_a_time = self.changing.lock().await;
         if !self.draining.load(Ordering::SeqCst) {
-            let status = if answers {
+            let status = if serves {
                 ServingStatus::Serving
             } else {
                 ServingStatus::NotServing
             };
-            self.reporter.set_service_status(STORE, status).await;
+            self.reporter.set_service_status(entry, status).await;
         }
     }
 
@@ -185,6 +194,7 @@ mod tests {
         health.store_answers(true).await;
         health.drain().await;
         health.store_answers(true).await;
+        health.policy_is_usable(true).await;
         for entry in ENTRIES {
             let status = endpoint(&health)
                 .check(named(entry))

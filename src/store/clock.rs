@@ -1,4 +1,4 @@
-//! How tests move a store's time: one offset that both homes add to their own clock.
+//! The time: the system's clock, and how tests move a store's by one offset that both homes add to their own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -24,10 +24,15 @@ impl ClockOffset {
 
     /// The system's clock, moved by the offset.
     pub fn now(&self) -> Timestamp {
-        let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
-        let millis = elapsed.map_or(0, |elapsed| {
-            i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
-        });
-        Timestamp::from_millis(millis.saturating_add(self.millis()))
+        Timestamp::from_millis(now().millis().saturating_add(self.millis()))
     }
+}
+
+/// The system's clock.
+pub fn now() -> Timestamp {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
+    let millis = elapsed.map_or(0, |elapsed| {
+        i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
+    });
+    Timestamp::from_millis(millis)
 }

@@ -259,6 +259,9 @@ impl SuspensionStore for RedisStore {
         Ok(())
     }
 
+    /// Redis has all of it.
+    async fn close(&self) {}
+
     fn warnings(&self) -> Vec<String> {
         self.warnings.clone()
     }

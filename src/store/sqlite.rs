@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use tokio::sync::broadcast;
+use tokio::task::spawn_blocking;
 
 use self::file::Held;
 use self::records::SetAside;
@@ -45,10 +46,9 @@ const CHANGES: usize = 4096;
 
 /// Suspensions in one SQLite file, which this process alone uses for as long as this lives.
 pub struct SqliteStore {
-    // Dropped in this order: the threads end with their queues, and then `_threads` waits for them.
     writer: Queue,
     readers: Queue,
-    _threads: Threads,
+    threads: Arc<Threads>,
     changes: broadcast::Sender<SuspensionId>,
     commits: Arc<AtomicU64>,
     set_aside: SetAside,
@@ -100,7 +100,7 @@ impl SqliteStore {
         Ok(Self {
             writer: writing,
             readers: reading,
-            _threads: threads,
+            threads: Arc::new(threads),
             changes,
             commits,
             set_aside: SetAside::default(),
@@ -217,6 +217,14 @@ impl SuspensionStore for SqliteStore {
         self.writer.run(|step| records::check(step)).await
     }
 
+    async fn close(&self) {
+        self.readers.close();
+        self.writer.close();
+        let threads = Arc::clone(&self.threads);
+        // A thread for waiting, as a disk that hangs may keep it.
+        let _waited = spawn_blocking(move || threads.wait()).await;
+    }
+
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
@@ -235,7 +243,7 @@ struct Presence {
     _present: Sender<()>,
 }
 
-/// Waits for the threads when it is dropped, so that the file is free afterwards.
+/// The end of the threads, so that the file is whole and free afterwards.
 struct Threads(Mutex<Receiver<()>>);
 
 impl Threads {
@@ -247,12 +255,18 @@ impl Threads {
         };
         (Self(Mutex::new(receiver)), presence)
     }
+
+    /// Nothing is ever sent: this ends when the last thread has, or when the disk hangs.
+    fn wait(&self) {
+        let receiver = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ended = receiver.recv_timeout(DEADLINE);
+    }
 }
 
-impl Drop for Threads {
+impl Drop for SqliteStore {
     fn drop(&mut self) {
-        let receiver = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Nothing is ever sent: this ends when the last thread has, or when the disk hangs.
-        let _ended = receiver.recv_timeout(DEADLINE);
+        self.readers.close();
+        self.writer.close();
+        self.threads.wait();
     }
 }

@@ -24,6 +24,7 @@ const FLOORS: &[&[&str]] = &[
         "listener",
         "policy_source",
         "probe",
+        "reload",
         "server",
         "startup",
         "telemetry",
@@ -37,6 +38,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("redis", &["store/redis"]),
     ("rusqlite", &["store/sqlite"]),
     ("serde_saphyr", &["policy"]),
+    ("notify", &["reload"]),
     ("clap", &["cli", "config", "main"]),
     ("std::env", &["config", "main"]),
     ("std::process::exit", &["config", "main"]),
@@ -132,6 +134,7 @@ fn planted_violations_are_found() {
             "grpc",
             "use crate::pb::policy_port_service_client::PolicyPortServiceClient;",
         ),
+        ("policy_source", "use notify::Watcher;"),
     ] {
         assert!(!violations(file, text).is_empty(), "{file}: {text}");
     }

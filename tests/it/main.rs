@@ -25,6 +25,7 @@ mod policy_port;
 mod races;
 mod readme;
 mod redis_store;
+mod reload;
 mod serve;
 mod store_contract;
 mod support;

@@ -8,7 +8,7 @@ use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -63,9 +63,9 @@ pub(super) struct Step<'a> {
     pub(super) changed: Vec<SuspensionId>,
 }
 
-/// The way to one or more threads; they end when it is dropped.
+/// The way to one or more threads; they end when it is closed or dropped, after what is in it.
 pub(super) struct Queue {
-    jobs: SyncSender<Box<dyn Job>>,
+    jobs: RwLock<Option<SyncSender<Box<dyn Job>>>>,
     deadline: Duration,
 }
 
@@ -76,7 +76,13 @@ impl Queue {
     /// A queue whose callers wait for `deadline` at most.
     pub(super) fn new(deadline: Duration) -> (Self, Jobs) {
         let (jobs, receiver) = std::sync::mpsc::sync_channel(QUEUE);
+        let jobs = RwLock::new(Some(jobs));
         (Self { jobs, deadline }, receiver)
+    }
+
+    /// Takes no more work.
+    pub(super) fn close(&self) {
+        *self.jobs.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Has a thread do some work, and waits for it.
@@ -91,17 +97,21 @@ impl Queue {
             result: None,
             reply,
         };
-        self.jobs
-            .try_send(Box::new(task))
-            .map_err(|error| match error {
-                TrySendError::Full(_) => Failure::QueueFull,
-                TrySendError::Disconnected(_) => Failure::Ended,
-            })?;
+        self.send(Box::new(task))?;
         match timeout(self.deadline, answer).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(Failure::Ended.into()),
             Err(_) => Err(Failure::Late(self.deadline).into()),
         }
+    }
+
+    fn send(&self, job: Box<dyn Job>) -> Result<(), Failure> {
+        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+        let jobs = jobs.as_ref().ok_or(Failure::Ended)?;
+        jobs.try_send(job).map_err(|error| match error {
+            TrySendError::Full(_) => Failure::QueueFull,
+            TrySendError::Disconnected(_) => Failure::Ended,
+        })
     }
 }
 
@@ -176,6 +186,22 @@ impl Writer {
             while !batch.is_empty() {
                 self.transaction(&mut batch);
             }
+        }
+        self.merge_log();
+    }
+
+    /// Copies the write-ahead log into the file and empties it, so that the file alone is the whole. SQLite does
+    /// so with the last connection, but not when several are closed at once.
+    fn merge_log(&self) {
+        let merged = self
+            .db
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+                row.get::<_, bool>(0)
+            });
+        match merged {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!("the write-ahead log is in use and stays beside the file"),
+            Err(error) => tracing::warn!(%error, "the write-ahead log stays beside the file"),
         }
     }
 

@@ -306,6 +306,7 @@ pub async fn in_process(policy_text: Option<&str>, store: Arc<dyn SuspensionStor
     let parts = Parts {
         store,
         policy: Arc::clone(&policy),
+        reload: None,
         drain_timeout: Duration::from_secs(5),
     };
     let serving = tokio::spawn(server::run(Listener::Tcp(listener), parts, async {
