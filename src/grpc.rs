@@ -2,6 +2,7 @@
 //!
 //! Every request takes the policy of its moment once, and sees no other (S12).
 
+mod complete_errors;
 mod convert;
 mod page_token;
 mod port;
@@ -21,6 +22,7 @@ use crate::pb;
 use crate::pb::decision_service_server::DecisionService;
 use crate::policy::Policy;
 
+pub use self::complete_errors::{CompleteErrors, WithCompleteErrors};
 pub use self::port::PortClient;
 
 /// `assent.v1.DecisionService`, over an engine.

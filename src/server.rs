@@ -17,9 +17,10 @@ use futures_util::{Stream, StreamExt as _, stream};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
 use tonic::transport::server::Router;
+use tower::layer::util::{Identity, Stack};
 
 use crate::engine::{Engine, sweeper};
-use crate::grpc;
+use crate::grpc::{self, CompleteErrors};
 use crate::listener::{Listener, SocketFile};
 use crate::pb;
 use crate::pb::decision_service_server::DecisionServiceServer;
@@ -156,7 +157,7 @@ pub async fn run(
 /// Hands connections to workers until it is time to stop, and lets what is under way end.
 async fn serve<S: Portable>(
     accepted: impl Stream<Item = S>,
-    router: &Router,
+    router: &Services,
     shutdown: impl Future<Output = ()>,
     drain: impl Future<Output = ()>,
     drain_timeout: Duration,
@@ -192,15 +193,18 @@ async fn drain(health: &ServerHealth, waiters: &Waiters, socket: Option<SocketFi
     drop(socket);
 }
 
+/// The services, with what all calls pass through.
+type Services = Router<Stack<CompleteErrors, Identity>>;
+
 /// The services, and how they are served.
-fn routes(engine: &Arc<Engine>, health: &ServerHealth) -> Result<Router, ServeError> {
+fn routes(engine: &Arc<Engine>, health: &ServerHealth) -> Result<Services, ServeError> {
     let decisions = DecisionServiceServer::new(grpc::Service::new(Arc::clone(engine)))
         .max_decoding_message_size(MAX_MESSAGE_BYTES);
     let router = tonic::transport::Server::builder()
         .max_concurrent_streams(MAX_STREAMS)
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .timeout(CALL_TIMEOUT)
+        .layer(CompleteErrors::new(CALL_TIMEOUT))
         .add_service(decisions)
         .add_service(health.service())
         .add_service(reflection().build_v1()?)

@@ -10,6 +10,7 @@ mod size;
 
 use std::error::Error;
 
+use http::HeaderMap;
 use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::pb::bad_request::FieldViolation;
@@ -66,6 +67,44 @@ impl Problem {
         self.metadata.push((key, value.to_string()));
         self
     }
+}
+
+/// What a call ends with that took longer than it may, or than its client waits.
+pub(super) fn late() -> Status {
+    let text = "the call took too long, so it is not known whether anything was recorded: send the same request again";
+    Problem::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", text).into()
+}
+
+/// The status that an answer ought to have whose headers have one without details: tonic made it, as nothing here does.
+/// `None` when there is nothing to add, as for every answer of a method.
+pub(super) fn completed(headers: &HeaderMap) -> Option<Status> {
+    if !headers.contains_key(Status::GRPC_STATUS) {
+        return None;
+    }
+    let status = Status::from_header_map(headers)?;
+    if status.code() == Code::Ok || !status.details().is_empty() {
+        return None;
+    }
+    let text = status.message();
+    let problem = match status.code() {
+        // The bytes of the request are no message of the method.
+        Code::Internal => {
+            let text = format!("the request cannot be read: {text}");
+            Problem::new(Code::InvalidArgument, "INVALID_REQUEST", &text)
+        }
+        Code::OutOfRange => {
+            let text = format!("the request is too large: {text}");
+            Problem::new(Code::InvalidArgument, "INVALID_REQUEST", &text)
+        }
+        Code::Unimplemented if text.is_empty() => Problem::new(
+            Code::Unimplemented,
+            "UNIMPLEMENTED",
+            "this version serves no such method",
+        ),
+        Code::Unimplemented => Problem::new(Code::Unimplemented, "UNIMPLEMENTED", text),
+        code => Problem::new(code, "INTERNAL", text),
+    };
+    Some(problem.into())
 }
 
 impl From<InvalidField> for Problem {

@@ -18,9 +18,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
-use tonic::transport::server::{Connected, Router};
+use tonic::transport::server::Connected;
 
-use super::ServeError;
+use super::{ServeError, Services};
 
 /// A connection that can move to another runtime.
 pub(super) trait Portable: AsyncRead + AsyncWrite + Connected + Sized + Unpin + Send + 'static {
@@ -75,7 +75,7 @@ impl<S: Portable> Workers<S> {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub(super) fn start(router: &Router) -> Result<Self, ServeError> {
+    pub(super) fn start(router: &Services) -> Result<Self, ServeError> {
         let count = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let (drain, draining) = watch::channel(false);
         let start = |number| Worker::start(number, router.clone(), draining.clone());
@@ -112,7 +112,7 @@ impl<S: Portable> Workers<S> {
 impl<S: Portable> Worker<S> {
     fn start(
         number: usize,
-        router: Router,
+        router: Services,
         mut draining: watch::Receiver<bool>,
     ) -> Result<Self, ServeError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;

@@ -19,6 +19,28 @@ async fn kill_9_of_the_server_loses_nothing_on_redis() {
     survives(&redis.url()).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_asked_to_stop_leaves_all_in_the_one_file() {
+    for round in 0..5 {
+        let server = Process::start(&[]);
+        let client = wire::connect(server.address()).await;
+        let opened = wire::suspend(&client, &format!("call-{round}")).await;
+        server.terminate();
+        assert_eq!(server.wait().await.code(), Some(0));
+        let file = server.default_store();
+        let log = file.with_extension("db-wal");
+        let left = std::fs::metadata(&log).map_or(0, |metadata| metadata.len());
+        assert_eq!(left, 0, "bytes are left in {}", log.display());
+        // The file by itself, as a person would copy it.
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("copy.db");
+        std::fs::copy(&file, &copy).unwrap();
+        let store = format!("sqlite:{}", copy.display());
+        let server = Process::start(&["--store", &store]);
+        assert_eq!(wire::get(&server.client(), &opened.id).await, opened);
+    }
+}
+
 /// Kills the server after every step, and finds each step's result in the next one's.
 async fn survives(store: &str) {
     let start = async || {

@@ -19,6 +19,7 @@ mod cli;
 mod durability;
 mod dynamic;
 mod ends;
+mod errors;
 mod examples;
 mod lifecycle;
 mod policy_port;
