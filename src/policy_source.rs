@@ -70,6 +70,11 @@ pub fn read(path: &Path) -> Result<Vec<Source>, PolicySourceError> {
     Ok(sources)
 }
 
+/// Whether what is there is neither a file nor a directory, but a pipe or a device.
+pub fn is_read_once(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
 fn read_file(path: &Path) -> Result<Source, PolicySourceError> {
     Ok(Source {
         name: path.display().to_string(),

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::future;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -105,7 +106,7 @@ pub async fn serve(settings: Settings) -> Result<(), StartError> {
     let policy = Arc::new(ArcSwap::from_pointee(policy));
     let reload = settings
         .policy
-        .map(|path| Arc::new(Reload::new(path, Arc::clone(&policy))));
+        .and_then(|path| follow(path, Arc::clone(&policy)));
     let parts = Parts {
         store: Arc::clone(&store),
         policy,
@@ -136,6 +137,15 @@ pub async fn serve(settings: Settings) -> Result<(), StartError> {
     };
     store.close().await;
     Ok(ended?)
+}
+
+/// What keeps the policy as its files say. A pipe is read once and has no more to say.
+fn follow(path: PathBuf, policy: Arc<ArcSwap<Policy>>) -> Option<Arc<Reload>> {
+    if policy_source::is_read_once(&path) {
+        tracing::warn!("the policy is no file or directory: another one needs a restart");
+        return None;
+    }
+    Some(Arc::new(Reload::new(path, policy)))
 }
 
 async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn SuspensionStore>, StartError> {

@@ -38,13 +38,14 @@ Examples:
 
 Callers are not authenticated, so a plain listener beyond this machine needs
 --allow-remote. SIGTERM or Ctrl-C stops the server: calls under way are answered
-and waits end. A second one stops it at once.";
+and waits end. A second one stops it at once. A policy that changes is reloaded,
+and SIGHUP reloads it at once.";
 
 const HEALTH_EXAMPLES: &str = "\
 Examples:
   assent health                             the server as a whole
   assent health --service assent.store      whether its store answers
-  assent health --service assent.policy     whether it has a policy
+  assent health --service assent.policy     whether its newest policy is in use
 
 For a container's HEALTHCHECK or an exec probe. The exit status is 0 if the
 answer is SERVING, else 1.";

@@ -23,7 +23,9 @@ use tonic::transport::server::Connected;
 use super::{ServeError, Services};
 
 /// A connection that can move to another runtime.
-pub(super) trait Portable: AsyncRead + AsyncWrite + Connected + Sized + Unpin + Send + 'static {
+pub(super) trait Portable:
+    AsyncRead + AsyncWrite + Connected + Sized + Unpin + Send + 'static
+{
     /// The connection without a runtime.
     type Bare: Send + 'static;
 

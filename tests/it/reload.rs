@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -423,6 +424,36 @@ async fn sighup_reloads_at_once_also_what_has_not_changed_and_says_so() {
         assert!(eventually(SOON, again).await, "{}", served.server.stderr());
     }
     served.decides_by("first").await;
+}
+
+#[tokio::test]
+async fn a_policy_that_was_read_from_a_pipe_stays_and_sighup_does_not_end_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let path = pipe.clone();
+    let writing = std::thread::spawn(move || fs::write(path, document("piped", "deny")).unwrap());
+    let server = Process::start(&["--policy", pipe.to_str().unwrap()]);
+    writing.join().unwrap();
+    server.signal("HUP");
+    let decided = server.client().decide(wire::destructive("one")).await;
+    assert_eq!(decided.unwrap().into_inner().matched_rule, "piped");
+    let status = health(server.address(), POLICY).await;
+    assert_eq!(status, Some(ServingStatus::Serving));
+    assert!(
+        server.stderr().contains("needs a restart"),
+        "{}",
+        server.stderr()
+    );
+}
+
+#[tokio::test]
+async fn without_a_policy_sighup_ends_the_server_as_it_ends_any_program() {
+    let server = Process::start(&[]);
+    server.signal("HUP");
+    let ended = server.wait().await;
+    assert_eq!(ended.status.signal(), Some(1), "{ended:?}");
 }
 
 #[tokio::test]
