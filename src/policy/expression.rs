@@ -6,12 +6,14 @@
 //! a slot whose fact is absent stays empty, so that reading it fails there and nowhere else, and `&&` and `||` absorb it
 //! as CEL has it. Before it runs, `budget` bounds what it may cost. The result is true, false or failed.
 
+mod brackets;
 mod budget;
 mod check;
 mod explain;
 mod facts;
 mod kinds;
 mod library;
+mod operators;
 mod pattern;
 mod slots;
 mod values;
@@ -21,10 +23,11 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use cel::common::ast::IdedExpr;
-use cel::common::types::{CelList, CelMap, CelMapKey, DYN_TYPE};
-use cel::common::value::{CowVal, Val};
+use cel::common::functions::Function;
+use cel::common::types::DYN_TYPE;
+use cel::common::value::CowVal;
 use cel::context::VariableResolver;
-use cel::{Context, Env, ExecutionError, Value};
+use cel::{Context, Env, Value};
 
 pub(super) use self::facts::Input;
 
@@ -133,6 +136,7 @@ fn compile_one(text: &Text<'_>, table: &mut Table) -> Result<Condition, PolicyEr
             quoted(source)
         ))
     };
+    brackets::check(source).map_err(refused)?;
     let parse = AssertUnwindSafe(|| ENV.parser().parse_with_source_info(source));
     let (expression, info) = match catch_unwind(parse) {
         Ok(Ok(parsed)) => parsed,
@@ -207,20 +211,19 @@ impl<'a> Evaluation<'a> {
     /// Whether a condition whose facts weigh so much is within its budget, and with it the decision. The cost is
     /// measured only where what was known at the load does not show it.
     fn spend(&mut self, condition: &'a Condition, weight: u64) -> bool {
-        if let Some(cost) = condition.cost.within_limit(weight) {
+        let known = condition.cost.within_limit(weight);
+        let cost = known.unwrap_or_else(|| self.measure(condition));
+        if cost > budget::LIMIT {
+            return false;
+        }
+        self.spent = self.spent.saturating_add(cost);
+        if known.is_some() {
             self.unmeasured.push((condition, cost));
-            self.spent = self.spent.saturating_add(cost);
-            if self.spent > budget::DECISION_LIMIT {
-                for (condition, known) in std::mem::take(&mut self.unmeasured) {
-                    let cost = self.measure(condition);
-                    self.spent = self.spent.saturating_sub(known).saturating_add(cost);
-                }
-            }
-        } else {
-            let cost = self.measure(condition);
-            self.spent = self.spent.saturating_add(cost);
-            if cost > budget::LIMIT {
-                return false;
+        }
+        if self.spent > budget::DECISION_LIMIT {
+            for (condition, known) in std::mem::take(&mut self.unmeasured) {
+                let cost = self.measure(condition);
+                self.spent = self.spent.saturating_sub(known).saturating_add(cost);
             }
         }
         self.spent <= budget::DECISION_LIMIT
@@ -254,66 +257,18 @@ impl VariableResolver for Slots<'_, '_> {
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib().with_optional_support(false);
     // Declaring a name once cannot fail; were one missing, each condition that uses it would fail, and so deny.
-    let _ = env.add_overload(slots::ADD, "add", vec![DYN_TYPE, DYN_TYPE], add);
-    let _ = env.add_overload(slots::RANGE, "range", vec![DYN_TYPE], range);
-    let _ = env.add_overload(
-        slots::MATCHES,
-        "matches_compiled",
-        vec![DYN_TYPE, DYN_TYPE],
-        pattern::matches,
-    );
+    for (name, function) in [
+        (slots::ADD, operators::add as Function),
+        (slots::EQUALS, operators::equals),
+        (slots::DIFFERS, operators::differs),
+        (slots::IN, operators::is_in),
+        (slots::MATCHES, pattern::matches),
+    ] {
+        let _ = env.add_overload(name, name, vec![DYN_TYPE, DYN_TYPE], function);
+    }
+    let _ = env.add_overload(slots::RANGE, slots::RANGE, vec![DYN_TYPE], operators::range);
     Arc::new(env)
 });
-
-/// `+`, but a list takes a list only: the interpreter would add the keys of a map, in any order.
-fn add<'b, 'v>(operands: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
-    let [left, right] = operands.as_slice() else {
-        return Err(ExecutionError::missing_argument_or_target());
-    };
-    let mixed = || {
-        let names = [left, right].map(|operand| operand.get_type().name().to_owned());
-        ExecutionError::no_such_overload("_+_", names.to_vec())
-    };
-    if left.downcast_ref::<CelList<'_>>().is_some() && right.downcast_ref::<CelList<'_>>().is_none()
-    {
-        return Err(mixed());
-    }
-    let adder = left.as_adder().ok_or_else(mixed)?;
-    adder
-        .add(right.as_ref())
-        .map(|sum| CowVal::Owned(sum.into_owned()))
-}
-
-/// What a comprehension goes over: a list as it is; a map's keys in their order, as the interpreter would take them in
-/// any, and one call must have one answer.
-fn range<'b, 'v>(operands: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
-    let mut operands = operands.into_iter();
-    let (Some(range), None) = (operands.next(), operands.next()) else {
-        return Err(ExecutionError::missing_argument_or_target());
-    };
-    if range.downcast_ref::<CelList<'_>>().is_some() {
-        return Ok(range);
-    }
-    let Some(map) = range.downcast_ref::<CelMap<'v>>() else {
-        return Err(ExecutionError::no_such_overload(
-            "comprehension",
-            vec![range.get_type().name().to_owned()],
-        ));
-    };
-    let mut keys: Vec<CelMapKey<'v>> = map.inner().keys().cloned().collect();
-    keys.sort();
-    let keys: Vec<Box<dyn Val + 'v>> = keys.into_iter().map(|key| key_value(&key)).collect();
-    Ok(CowVal::owned(CelList::from(keys)))
-}
-
-fn key_value<'v>(key: &CelMapKey<'v>) -> Box<dyn Val + 'v> {
-    match key {
-        CelMapKey::Bool(key) => Box::new(*key),
-        CelMapKey::Int(key) => Box::new(*key),
-        CelMapKey::UInt(key) => Box::new(*key),
-        CelMapKey::String(key) => Box::new(key.clone()),
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -29,8 +29,8 @@ pub(super) struct GlobError {
 pub(super) const MAX_PATTERN_CHARS: usize = 4096;
 
 impl Glob {
-    /// Compiles a pattern over tool ids: `*`, `?`, `[abc]`, `[!abc]`. `**`, `{` and `}` are refused, as other
-    /// globs give them meanings that this one does not have.
+    /// Compiles a pattern over tool ids: `*`, `?`, `[abc]`, `[!abc]`. `**`, `{`, `}` and a backslash are
+    /// refused, as other globs give them meanings that this one does not have.
     pub(super) fn tool(pattern: &str) -> Result<Self, GlobError> {
         Self::compile(pattern, Flavour::Tool)
     }
@@ -72,6 +72,13 @@ impl Glob {
                         format!(
                             "has `{c}`: write one pattern for each alternative instead of braces"
                         ),
+                    ));
+                }
+                '\\' if flavour == Flavour::Tool => {
+                    return Err(GlobError::at(
+                        offset,
+                        "has a backslash, which takes no meaning from what follows: write `[*]`, `[?]` or `[[]` for such \
+                         a character itself, and `[\\]` for a backslash",
                     ));
                 }
                 '?' => Some(Element::Any),

@@ -330,7 +330,7 @@ impl<'m> Meter<'m> {
                 self.charge(linear);
                 left.clone().with(right)
             }
-            (operators::IN, [value, container]) => {
+            (slots::IN, [value, container]) => {
                 let each = value
                     .weight()
                     .saturating_mul(container.len().saturating_add(1));

@@ -10,14 +10,15 @@ use cel::common::ast::{
 
 use super::Condition;
 use super::budget::Known;
+use super::explain;
 use super::facts::Read;
-use super::kinds::never_boolean;
+use super::kinds::{Kind, kind, kinds_of_elements, never_boolean};
 use super::library::{PRINCIPAL, SCOPE, TOOL, TYPES, VARIABLES, signature};
-use super::slots::{ADD, MATCHES, RANGE, Table};
+use super::slots::{ADD, DIFFERS, EQUALS, IN, MATCHES, RANGE, Table};
 use crate::policy::error::{listed, suggestion};
 
 /// The most levels an expression may have.
-const MAX_LEVELS: usize = 32;
+pub(super) const MAX_LEVELS: usize = 32;
 /// The most comprehensions that may stand inside each other.
 const MAX_NESTED: usize = 2;
 
@@ -27,6 +28,16 @@ pub(super) struct Problem {
     /// In characters from its start.
     pub(super) offset: usize,
     pub(super) message: String,
+}
+
+/// What is said of an expression that has too many levels.
+pub(super) fn too_deep(offset: usize) -> Problem {
+    Problem {
+        offset,
+        message: format!(
+            "it has more than {MAX_LEVELS} levels: use fewer parentheses, or split it into several rules"
+        ),
+    }
 }
 
 /// Checks a parsed condition and puts slots for what it reads.
@@ -75,6 +86,13 @@ struct Checker<'c> {
 
 impl Checker<'_> {
     fn problem(&self, id: u64, message: impl Into<String>) -> Problem {
+        Problem {
+            offset: self.offset(id),
+            message: message.into(),
+        }
+    }
+
+    fn offset(&self, id: u64) -> usize {
         // The parser counts bytes.
         let start = self
             .info
@@ -83,19 +101,13 @@ impl Checker<'_> {
         let before = start
             .and_then(|start| self.info.source.get(..start))
             .unwrap_or_default();
-        Problem {
-            offset: before.chars().count(),
-            message: message.into(),
-        }
+        before.chars().count()
     }
 
     fn walk(&mut self, expression: IdedExpr, level: usize) -> Result<IdedExpr, Problem> {
         let IdedExpr { id, expr } = expression;
         if level > MAX_LEVELS {
-            return Err(self.problem(
-                id,
-                format!("it has more than {MAX_LEVELS} levels: use fewer parentheses, or split it into several rules"),
-            ));
+            return Err(too_deep(self.offset(id)));
         }
         let expr = match expr {
             Expr::Literal(_) => expr,
@@ -394,32 +406,96 @@ impl Checker<'_> {
         if func_name == "matches" {
             return self.matches(id, target, args);
         }
-        if let [left, right] = args.as_mut_slice() {
-            match func_name.as_str() {
-                operators::ADD if !adds_as_it_is(left, right) => {
-                    return Ok(Expr::Call(CallExpr {
-                        func_name: ADD.to_owned(),
-                        target,
-                        args,
-                    }));
-                }
-                operators::EQUALS
-                | operators::NOT_EQUALS
-                | operators::LESS
-                | operators::LESS_EQUALS
-                | operators::GREATER
-                | operators::GREATER_EQUALS => {
-                    exact(left);
-                    exact(right);
-                }
-                _ => {}
-            }
-        }
+        let func_name = match args.as_mut_slice() {
+            [left, right] => self.operator(id, func_name, left, right)?,
+            _ => func_name,
+        };
         Ok(Expr::Call(CallExpr {
             func_name,
             target,
             args,
         }))
+    }
+
+    /// The operator that stands for one with these operands (see `operators`). Operands that it could only fail with are
+    /// refused.
+    fn operator(
+        &self,
+        id: u64,
+        name: String,
+        left: &mut IdedExpr,
+        right: &mut IdedExpr,
+    ) -> Result<String, Problem> {
+        let kinds = [&*left, &*right].map(|operand| kind(operand, self.table));
+        let strict = match name.as_str() {
+            operators::ADD if adds_as_it_is(left, right) => return Ok(name),
+            operators::ADD => ADD,
+            operators::EQUALS | operators::NOT_EQUALS => {
+                // With what can be seen to be alike, or to be null, the interpreter's own does the same.
+                if kinds.contains(&Some(Kind::Null)) {
+                    return Ok(name);
+                }
+                self.alike(id, &name, &kinds)?;
+                match kinds {
+                    [Some(Kind::String | Kind::Bool | Kind::Type), Some(_)] => return Ok(name),
+                    _ if name == operators::EQUALS => EQUALS,
+                    _ => DIFFERS,
+                }
+            }
+            operators::IN => {
+                let [of_value, of_container] = kinds;
+                match of_container {
+                    Some(Kind::List | Kind::Map) | None => {}
+                    Some(other) => {
+                        let message = format!(
+                            "`in` looks in a list or a map, and here in {}",
+                            other.name()
+                        );
+                        return Err(self.problem(id, message));
+                    }
+                }
+                let mut compared: Vec<Option<Kind>> = kinds_of_elements(right, self.table)
+                    .into_iter()
+                    .map(Some)
+                    .chain([of_value])
+                    .collect();
+                compared.retain(|kind| *kind != Some(Kind::Null));
+                self.alike(id, &name, &compared)?;
+                IN
+            }
+            operators::LESS
+            | operators::LESS_EQUALS
+            | operators::GREATER
+            | operators::GREATER_EQUALS => {
+                self.alike(id, &name, &kinds)?;
+                exact(left);
+                exact(right);
+                return Ok(name);
+            }
+            _ => return Ok(name),
+        };
+        Ok(strict.to_owned())
+    }
+
+    /// Refuses to compare what can be seen to be of different types.
+    fn alike(&self, id: u64, operator: &str, kinds: &[Option<Kind>]) -> Result<(), Problem> {
+        let mut kinds = kinds.iter().flatten();
+        let Some(first) = kinds.next() else {
+            return Ok(());
+        };
+        let Some(other) = kinds.find(|kind| *kind != first) else {
+            return Ok(());
+        };
+        Err(self.problem(
+            id,
+            format!(
+                "{} compares {} with {}, which always fails: convert one of them, as in `int(args.key)` or \
+                 `string(args.key)`",
+                explain::operator_name(operator),
+                first.name(),
+                other.name()
+            ),
+        ))
     }
 
     /// `text.matches('…')`, whose pattern is compiled now: a call could bring one that takes for ever.
@@ -496,10 +572,13 @@ fn exact(operand: &mut IdedExpr) {
     if let Expr::Literal(LiteralValue::Double(double)) = &operand.expr {
         let value = *double.inner();
         // Its digits are those of the integer itself, however large.
-        if value.fract() == 0.0
-            && let Ok(int) = format!("{value:.0}").parse::<i64>()
-        {
-            operand.expr = Expr::Literal(LiteralValue::Int(int.into()));
+        if value.fract() == 0.0 {
+            let digits = format!("{value:.0}");
+            if let Ok(int) = digits.parse::<i64>() {
+                operand.expr = Expr::Literal(LiteralValue::Int(int.into()));
+            } else if let Ok(uint) = digits.parse::<u64>() {
+                operand.expr = Expr::Literal(LiteralValue::UInt(uint.into()));
+            }
         }
     }
 }

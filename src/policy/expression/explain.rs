@@ -5,7 +5,7 @@
 
 use cel::{ExecutionError, ParseErrors};
 
-use super::check::Problem;
+use super::check::{Problem, too_deep};
 use super::facts::{Absent, Facts, Read};
 use super::slots::slot_of;
 
@@ -29,6 +29,10 @@ pub(super) fn syntax(source: &str, errors: &ParseErrors) -> Problem {
         .strip_prefix("Syntax error: ")
         .unwrap_or(&error.msg);
     let text = text.split(" expecting ").next().unwrap_or(text);
+    let offset = before + index(column);
+    if text.to_lowercase().contains("recursion limit") {
+        return too_deep(offset);
+    }
     let message = if text.contains("<EOF>") {
         "the expression ends too early".to_owned()
     } else {
@@ -43,16 +47,15 @@ pub(super) fn syntax(source: &str, errors: &ParseErrors) -> Problem {
                     token.escape_debug()
                 )
             }
+            // How the parser prints its own types says nothing to whoever wrote a condition.
+            Some(_) | None if text.contains("Error") => "this is no CEL expression".to_owned(),
             Some(_) | None => format!(
                 "this is no CEL expression: {}",
                 text.replace('\'', "`").replace('\n', " ")
             ),
         }
     };
-    Problem {
-        offset: before + index(column),
-        message,
-    }
+    Problem { offset, message }
 }
 
 /// Why an evaluation failed.
@@ -155,7 +158,7 @@ fn operands<'t>(function: &str, types: impl Iterator<Item = &'t str>) -> String 
 }
 
 /// How an expression writes an operator that the interpreter calls by a name of its own.
-fn operator_name(name: &str) -> String {
+pub(super) fn operator_name(name: &str) -> String {
     let name = match name {
         "add" => "+",
         "sub" => "-",

@@ -516,6 +516,278 @@ fn and_and_or_absorb_a_failure_only_where_the_other_operand_decides() {
     }
 }
 
+/// As the README has it.
+const STRING_OR_LIST: &str =
+    "type(args.to) == string && args.to == 'a' || type(args.to) == list && 'a' in args.to";
+
+/// S4: a type mismatch fails, also where CEL says that the two differ.
+#[test]
+fn values_of_different_types_cannot_be_compared() {
+    let (holds, not) = (Ok(true), Ok(false));
+    let table = [
+        ("args.x == 'prod'", r#"{"x": "prod"}"#, holds),
+        ("args.x == 'prod'", r#"{"x": "dev"}"#, not),
+        (
+            "args.x == 'prod'",
+            r#"{"x": ["prod"]}"#,
+            Err("`==` does not apply to list and string"),
+        ),
+        (
+            "args.x == 'prod'",
+            r#"{"x": 1}"#,
+            Err("`==` does not apply to int and string"),
+        ),
+        (
+            "args.x != 'prod'",
+            r#"{"x": {"prod": 1}}"#,
+            Err("`!=` does not apply to map and string"),
+        ),
+        (
+            "args.x != 'prod'",
+            r#"{"x": true}"#,
+            Err("`!=` does not apply to bool and string"),
+        ),
+        (
+            "args.x == true",
+            r#"{"x": "true"}"#,
+            Err("`==` does not apply to string and bool"),
+        ),
+        (
+            "args.x == args.y",
+            r#"{"x": 1, "y": "1"}"#,
+            Err("`==` does not apply to int and string"),
+        ),
+        (
+            "!(args.x == 'prod')",
+            r#"{"x": 1}"#,
+            Err("`==` does not apply to int and string"),
+        ),
+        ("type(args.x) == int", r#"{"x": 1}"#, holds),
+        ("type(args.x) == int", r#"{"x": "a"}"#, not),
+        (
+            "type(args.x) == args.x",
+            r#"{"x": 1}"#,
+            Err("`==` does not apply to type and int"),
+        ),
+        // Numbers are one type, and exact.
+        ("args.x == 1.0", r#"{"x": 1}"#, holds),
+        ("args.x == 1u", r#"{"x": 1}"#, holds),
+        ("args.x == 1", r#"{"x": 1.5}"#, not),
+        (
+            "args.x == 18446744073709551615u",
+            r#"{"x": 18446744073709551615}"#,
+            holds,
+        ),
+        ("args.x == 1e19", r#"{"x": 10000000000000000001}"#, not),
+        ("args.x < 1e19", r#"{"x": 9999999999999999999}"#, holds),
+        ("args.x in [1e17]", r#"{"x": 100000000000000001}"#, not),
+        ("args.x in [1e17]", r#"{"x": 100000000000000000}"#, holds),
+        ("[args.x] == [1e17]", r#"{"x": 100000000000000001}"#, not),
+        (
+            "args.x * 1.0 == args.y",
+            r#"{"x": 9007199254740992.5, "y": 9007199254740993}"#,
+            not,
+        ),
+        ("-0.0 == args.x", r#"{"x": 0}"#, holds),
+        // Null is compared with anything.
+        ("args.x == null", r#"{"x": 1}"#, not),
+        ("null != args.x", r#"{"x": [1]}"#, holds),
+        ("args.x == args.y", r#"{"x": null, "y": {}}"#, not),
+        ("args.x == 'a'", r#"{"x": null}"#, not),
+        ("args.x in ['a', null]", r#"{"x": null}"#, holds),
+        ("args.x in ['a', null]", r#"{"x": "b"}"#, not),
+        ("args.x in ['a', 'b']", r#"{"x": null}"#, not),
+        // `in` is `exists`.
+        ("args.x in ['a', 'b']", r#"{"x": "b"}"#, holds),
+        ("args.x in ['a', 'b']", r#"{"x": "c"}"#, not),
+        (
+            "args.x in ['a', 'b']",
+            r#"{"x": ["b"]}"#,
+            Err("`in` does not apply to list and a list with string"),
+        ),
+        (
+            "args.x in ['a', 'b']",
+            r#"{"x": 1}"#,
+            Err("`in` does not apply to int and a list with string"),
+        ),
+        ("'a' in args.x", r#"{"x": ["a", 1]}"#, holds),
+        ("'a' in args.x", r#"{"x": [1, "a"]}"#, holds),
+        (
+            "'a' in args.x",
+            r#"{"x": ["b", ["a"]]}"#,
+            Err("`in` does not apply to string and a list with list"),
+        ),
+        ("'a' in args.x", r#"{"x": []}"#, not),
+        (
+            "'a' in args.x",
+            r#"{"x": "a"}"#,
+            Err("`in` does not apply to string and string"),
+        ),
+        (
+            "'a' in args.x",
+            r#"{"x": null}"#,
+            Err("`in` does not apply to string and null"),
+        ),
+        ("'a' in args.x", r#"{"x": {"a": 1}}"#, holds),
+        ("args.y in args.x", r#"{"x": {"a": 1}, "y": "b"}"#, not),
+        (
+            "args.y in args.x",
+            r#"{"x": {"a": 1}, "y": 1}"#,
+            Err("`in` does not apply to int and map"),
+        ),
+        ("args.y in args.x", r#"{"x": {}, "y": 1}"#, not),
+        (
+            "args.y in args.x",
+            r#"{"x": {"a": 1}, "y": ["a"]}"#,
+            Err("`in` does not apply to list and map"),
+        ),
+        // A list or a map differs as soon as one thing in it does.
+        ("args.x == ['a', 'b']", r#"{"x": ["a", "b"]}"#, holds),
+        ("args.x == ['a', 'b']", r#"{"x": ["a"]}"#, not),
+        (
+            "args.x == ['a', 'b']",
+            r#"{"x": ["a", 1]}"#,
+            Err("`==` does not apply to int and string"),
+        ),
+        ("args.x == ['a', 'b']", r#"{"x": [1, "c"]}"#, not),
+        ("args.x != ['a', 'b']", r#"{"x": [1, "c"]}"#, holds),
+        (
+            "args.x == {'a': 1, 'b': 2}",
+            r#"{"x": {"a": 1, "b": 2.0}}"#,
+            holds,
+        ),
+        (
+            "args.x == {'a': 1, 'b': 2}",
+            r#"{"x": {"a": 1, "c": 2}}"#,
+            not,
+        ),
+        (
+            "args.x == {'a': 1, 'b': 2}",
+            r#"{"x": {"a": 1, "b": "2"}}"#,
+            Err("`==` does not apply to string and int"),
+        ),
+        (
+            "args.x == {'a': 1, 'b': 2}",
+            r#"{"x": {"a": 3, "b": "2"}}"#,
+            not,
+        ),
+        (
+            "args.x == {1: 'a'}",
+            r#"{"x": {"1": "a"}}"#,
+            Err("`==` does not apply to string and map"),
+        ),
+        ("{1: args.x} == {1u: 'a'}", r#"{"x": "a"}"#, holds),
+        // `&&` and `||` absorb it as any other failure.
+        (
+            "args.x == 'prod' || args.y",
+            r#"{"x": 1, "y": true}"#,
+            holds,
+        ),
+        ("args.x == 'prod' && args.y", r#"{"x": 1, "y": false}"#, not),
+        (
+            "args.x == 'prod' || args.y",
+            r#"{"x": 1, "y": false}"#,
+            Err("`==` does not apply to int and string"),
+        ),
+        ("args.x.exists(e, e == 'a')", r#"{"x": [1, "a"]}"#, holds),
+        (
+            "args.x.exists(e, e == 'a')",
+            r#"{"x": [1, "b"]}"#,
+            Err("`==` does not apply to int and string"),
+        ),
+        (
+            "type(args.x) == string && args.x == 'a'",
+            r#"{"x": 1}"#,
+            not,
+        ),
+        (STRING_OR_LIST, r#"{"to": "a"}"#, holds),
+        (STRING_OR_LIST, r#"{"to": ["b", "a"]}"#, holds),
+        (STRING_OR_LIST, r#"{"to": ["b"]}"#, not),
+        (STRING_OR_LIST, r#"{"to": 1}"#, not),
+    ];
+    for (expression, arguments, expected) in table {
+        let expected = match expected {
+            Ok(true) => Truth::True,
+            Ok(false) => Truth::False,
+            Err(why) => Truth::Failed(why.to_owned()),
+        };
+        assert_eq!(
+            truth(expression, arguments),
+            expected,
+            "`{expression}` over {arguments}"
+        );
+    }
+}
+
+#[test]
+fn what_can_be_seen_to_be_of_different_types_is_refused_at_the_load() {
+    let table = [
+        (
+            "tool.id == 5",
+            "`==` compares a string with a number, which always fails",
+        ),
+        (
+            "tool.class != true",
+            "`!=` compares a string with true or false",
+        ),
+        (
+            "size(args.x) == '3'",
+            "`==` compares a number with a string",
+        ),
+        ("size(args.x) > '3'", "`>` compares a number with a string"),
+        (
+            "principal.attributes.level >= 3",
+            "`>=` compares a string with a number",
+        ),
+        (
+            "principal.attributes['level'] == 3",
+            "`==` compares a string with a number",
+        ),
+        ("3 < null", "`<` compares a number with null"),
+        (
+            "now == '2026-01-01T00:00:00Z'",
+            "`==` compares a timestamp with a string",
+        ),
+        (
+            "type(args.x) == 'int'",
+            "`==` compares a type with a string",
+        ),
+        (
+            "principal.roles == 'admin'",
+            "`==` compares a list with a string",
+        ),
+        (
+            "5 in principal.roles",
+            "`in` compares a string with a number",
+        ),
+        (
+            "args.x in 'abc'",
+            "`in` looks in a list or a map, and here in a string",
+        ),
+        ("args.x in ['a', 1]", "`in` compares a string with a number"),
+        ("1 in ['a', 'b']", "`in` compares a string with a number"),
+        (
+            "(args.x > 1) == 1",
+            "`==` compares true or false with a number",
+        ),
+    ];
+    for (expression, words) in table {
+        let error = refused(expression);
+        assert!(error.contains(words), "`{expression}`: {error}");
+    }
+    for accepted in [
+        "tool.id == null",
+        "principal.attributes.level == null",
+        "args.x in ['a', null]",
+        "args.x in []",
+        "int(principal.attributes.level) >= 3",
+        "args.x.exists_one(e, e == 1) == true",
+        "now > timestamp('2026-01-01T00:00:00Z') && now - now < duration('1s')",
+    ] {
+        compiled(accepted).unwrap_or_else(|error| panic!("{accepted}: {error}"));
+    }
+}
+
 #[test]
 fn a_map_is_gone_over_in_the_order_of_its_keys() {
     let arguments = r#"{"m": {"b": 1, "a": 2, "e": 3, "c": 4, "d": 5}}"#;
@@ -688,12 +960,50 @@ fn expressions_past_their_limits_are_refused() {
     let long = format!("args.x == '{}'", "a".repeat(MAX_BYTES));
     assert!(refused(&long).contains("at most 4096 are allowed"));
     for deep in [
-        format!("{}true{}", "(".repeat(600), ")".repeat(600)),
+        format!("{}true{}", "(".repeat(33), ")".repeat(33)),
+        format!("{}true{}", "(".repeat(2000), ")".repeat(2000)),
+        "(".repeat(2000),
         format!("1{} > 1", " + 1".repeat(500)),
+        format!("{}true", "true ? true : ".repeat(40)),
         format!("{}true", "true ? true : ".repeat(250)),
+        format!("{}1{} == 1", "[".repeat(33), "]".repeat(33)),
         format!("{}1{} == 1", "[".repeat(300), "]".repeat(300)),
+        format!("{}1{} == 1", "{'a': ".repeat(300), "}".repeat(300)),
+        format!("{}args.x{}", "size(".repeat(100), ")".repeat(100)),
+        format!("args.list[0]{} == 1", ".a[0]".repeat(400)),
     ] {
-        refused(&deep);
+        let error = refused(&deep);
+        assert!(
+            error.contains("it has more than 32 levels: use fewer"),
+            "{error}"
+        );
+    }
+    for (twice, place) in [
+        ("!".repeat(3000) + "true", "6:8"),
+        ("!!args.x".to_owned(), "6:8"),
+        ("args.x == ! !args.y".to_owned(), "6:19"),
+        ("args.x - - -1 > 2".to_owned(), "6:18"),
+        ("true && --args.x > 1".to_owned(), "6:16"),
+    ] {
+        let error = refused(&twice);
+        assert!(
+            error.starts_with(&format!("p.yaml:{place}: ")) && error.contains("leave both out"),
+            "{error}"
+        );
+    }
+    // What is quoted nests nothing.
+    let brackets = "[({".repeat(40);
+    for shallow in [
+        format!("args.x == '{brackets}'"),
+        format!(r"args.x == '\'{brackets}'"),
+        format!(r"args.x == r'\' && args.y == '{brackets}'"),
+        format!("args.x == '''a'{brackets}'''"),
+        format!("args.x == \"{brackets}--!!\""),
+        format!("args.x != 1 // {brackets}"),
+        "args.x - -1 in [-1, - 2] && args.x in -args.y && [1, 2][1] - -1 > 2 && !(!args.z)"
+            .to_owned(),
+    ] {
+        compiled(&shallow).unwrap_or_else(|error| panic!("{shallow}: {error}"));
     }
     let nested = "args.a.all(x, args.b.all(y, args.c.all(z, x < y && y < z)))";
     assert!(refused(nested).contains("stand inside each other"));

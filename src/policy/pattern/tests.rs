@@ -39,7 +39,7 @@ fn tool_patterns_match_as_the_table_says() {
         ("*[ab]?d*", "xxbcdxx", true),
         ("*a?a?b*", "aaaaaaaab", true),
         ("*a?a?b*", "aaaa", false),
-        ("a\\*", "a\\b", true),
+        ("a[\\]*", "a\\b", true),
     ];
     for (pattern, text, expected) in table {
         let glob = Glob::tool(pattern).unwrap();
@@ -68,6 +68,11 @@ fn patterns_that_other_globs_read_differently_are_refused() {
     let table = [
         ("", 0, "is empty"),
         ("client.**", 7, "write `*`"),
+        (
+            r"client.\*",
+            7,
+            r"write `[*]`, `[?]` or `[[]` for such a character itself, and `[\]`",
+        ),
         ("a.{b,c}", 2, "one pattern for each"),
         ("a}", 1, "one pattern for each"),
         ("a[bc", 1, "write `[[]`"),
