@@ -190,5 +190,6 @@ fn call() -> ToolCall {
         arguments: parse(),
         in_program: false,
         parent_call_id: Id::default(),
+        wrapped: None,
     }
 }

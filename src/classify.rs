@@ -77,10 +77,24 @@ pub fn classify_target(
     )
 }
 
+/// Classifies a wrapper call whose target is not known for sure (S3): whatever anybody says of it, it is
+/// destructive.
+pub fn classify_unresolved() -> Classification {
+    Classification {
+        class: RiskClass::Destructive,
+        basis: Cow::Borrowed(
+            "it is not known for sure which tool is called with which arguments, so it counts as destructive",
+        ),
+        warnings: Vec::new(),
+    }
+}
+
 /// Whether a call's annotations are those of an MCP server, so that `trusted_servers` governs them: it has a
-/// server, or comes from MCP, or says no origin.
+/// server, or comes from MCP, or says no origin. The target of a wrapper says none: its origin is the wrapper's.
 pub fn counts_as_mcp(call: &ToolCall) -> bool {
-    !call.server.is_empty() || matches!(call.origin, None | Some(Origin::Mcp))
+    call.wrapped.is_some()
+        || !call.server.is_empty()
+        || matches!(call.origin, None | Some(Origin::Mcp))
 }
 
 /// All that the catalogue says of one tool id.

@@ -272,6 +272,52 @@ pub struct ToolCall {
     pub in_program: bool,
     /// The call whose program or wrapper makes this one; may be empty.
     pub parent_call_id: Id,
+    /// The wrapper call that this call was found in; none for a call that was asked about itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrapped: Option<Box<Wrapped>>,
+}
+
+impl ToolCall {
+    /// The wrapper call whose target is not known for sure, in whose place this call is judged (S3 step 2).
+    pub fn unresolved(&self) -> Option<&Wrapped> {
+        self.wrapped.as_deref().filter(|wrapped| !wrapped.resolved)
+    }
+}
+
+/// The wrapper call in whose place another call is judged (S3 step 2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wrapped {
+    /// The wrapper's tool id.
+    pub tool: Id,
+    /// The MCP server that has the wrapper; may be empty.
+    pub server: Id,
+    /// Whether the judged call is for sure the one that the wrapper makes. If not, it has the wrapper's
+    /// whole arguments, and it is destructive and needs review.
+    pub resolved: bool,
+}
+
+/// A call as a client asks about it: nobody has judged yet whether it wraps another one.
+#[derive(Clone, Debug)]
+pub struct AskedCall {
+    /// The call that the client would make.
+    pub call: ToolCall,
+    /// The call that it makes in turn, if the client knows.
+    pub target: Option<Box<WrapperTarget>>,
+}
+
+/// What a wrapper call calls, as the client resolved it.
+#[derive(Clone, Debug)]
+pub struct WrapperTarget {
+    /// The stable id of the tool.
+    pub tool: Id,
+    /// The MCP server that has it; may be empty.
+    pub server: Id,
+    /// What its author says of it, if anything.
+    pub annotations: Option<Annotations>,
+    /// What it is called with.
+    pub arguments: Arguments,
+    /// Whether the client takes it for a wrapper itself.
+    pub wraps: bool,
 }
 
 /// A run of an agent that wants to start.

@@ -34,6 +34,7 @@ pub use self::cancel::{Cancelled, Target};
 pub use self::decide::{Action, DecideRequest};
 pub use self::decided::{Decided, Effect};
 pub use self::execute::Receipt;
+pub use self::judge::Judged;
 pub use self::list::{ListRequest, Listed, position};
 pub use self::port::{PolicyPort, PortAnswer, PortError, Question};
 pub use self::resume::{ResumeOutcome, Resumption};

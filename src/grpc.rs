@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 use self::convert::request::{self, Cancel, ClaimOf, Complete, Get, MAX_BATCH, Resume};
 use self::convert::response;
 use self::status::Problem;
-use crate::engine::Engine;
+use crate::engine::{Engine, Judged};
 use crate::pb;
 use crate::pb::decision_service_server::DecisionService;
 use crate::policy::Policy;
@@ -58,11 +58,9 @@ fn unimplemented<T>(rpc: &'static str) -> Answer<T> {
 impl DecisionService for Service {
     async fn classify(&self, wire: Request<pb::ClassifyRequest>) -> Answer<pb::ClassifyResponse> {
         let policy = self.engine.policy();
-        let call = request::classify(wire.into_inner(), policy.limits())?;
-        let classification = policy.classify(&call);
-        let selection = policy.select(call.tool.as_str(), classification.class);
-        let answer = response::classified(call.tool.clone(), classification, selection, &policy);
-        Ok(Response::new(answer))
+        let asked = request::classify(wire.into_inner(), policy.limits())?;
+        let judged = Judged::new(&policy, &asked);
+        Ok(Response::new(response::classified(judged, &policy)))
     }
 
     async fn decide(&self, wire: Request<pb::DecideRequest>) -> Answer<pb::DecideResponse> {

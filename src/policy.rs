@@ -5,6 +5,7 @@
 //!
 //! - `yaml` reads YAML into a tree in which everything has a place; `fields` and `document` read the keys;
 //! - `pattern` and `index` find what concerns a tool id; `rules` evaluates one rule;
+//! - `wrapper` finds the call that a wrapper call makes, with `pointer`, in its arguments;
 //! - `expression` is the only place that knows CEL;
 //! - `port` reads where the operator's own authorization answers, which the engine asks.
 
@@ -14,8 +15,10 @@ mod expression;
 mod fields;
 mod index;
 mod pattern;
+mod pointer;
 mod port;
 mod rules;
+mod wrapper;
 mod yaml;
 
 use std::borrow::Cow;
@@ -27,6 +30,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use self::error::PolicyError;
 pub use self::port::{PortEndpoint, PortSettings};
+pub use self::wrapper::{Doubt, Resolved, Unresolved};
 
 use self::document::{Document, Mode, PinDocument, Text};
 use self::error::{Place, quoted};
@@ -34,10 +38,13 @@ use self::expression::{Conditions, Evaluation, Input};
 use self::index::ToolIndex;
 use self::pattern::Glob;
 use self::rules::{Answer, Rule};
-use crate::classify::{Classification, Pin, Pins, Trust, classify, counts_as_mcp};
+use self::wrapper::Wrappers;
+use crate::classify::{
+    Classification, Pin, Pins, Trust, classify, classify_target, classify_unresolved, counts_as_mcp,
+};
 use crate::domain::{
-    Annotations, ApprovalTerms, ApproverRule, Decision, Id, OnExpiry, RiskClass, Scope, Timestamp,
-    ToolCall,
+    Annotations, ApprovalTerms, ApproverRule, AskedCall, Decision, Id, OnExpiry, RiskClass, Scope,
+    Timestamp, ToolCall,
 };
 
 /// One file of a policy.
@@ -88,6 +95,7 @@ pub struct Policy {
     catalogue: HashMap<Id, Pins>,
     trusted_servers: Option<Vec<Id>>,
     port: Option<PortSettings>,
+    wrappers: Wrappers,
     approval: ApprovalTerms,
     retention: Duration,
     claim_within: Duration,
@@ -167,6 +175,7 @@ impl Policy {
             catalogue: HashMap::new(),
             trusted_servers: None,
             port: None,
+            wrappers: Wrappers::default(),
             approval: ApprovalTerms {
                 expires: Duration::from_secs(24 * 60 * 60),
                 on_expiry: OnExpiry::Abandon,
@@ -204,9 +213,27 @@ impl Policy {
         &self.warnings
     }
 
-    /// The class of a call (S1), by its annotations, the catalogue and the trusted servers.
+    /// The call that is judged when `asked` is asked about (S3 step 2): the one that a wrapper call makes, in place of
+    /// the wrapper's own. An unresolved one needs review whatever [`Policy::select`] says.
+    pub fn resolve<'c>(&self, asked: &'c AskedCall) -> Resolved<'c> {
+        self.wrappers
+            .resolve(asked, self.limits.max_arguments_bytes)
+    }
+
+    /// As [`Policy::resolve`], for a call that was resolved when its suspension was opened.
+    pub fn resolve_again<'c>(&self, call: &'c ToolCall) -> Resolved<'c> {
+        self.wrappers
+            .resolve_again(call, self.limits.max_arguments_bytes)
+    }
+
+    /// The class of a judged call (S1), by its annotations, the catalogue and the trusted servers.
     pub fn classify(&self, call: &ToolCall) -> Classification {
-        classify(call.annotations.as_ref(), self.pin(call), self.trust(call))
+        let rule = match &call.wrapped {
+            None => classify,
+            Some(wrapped) if wrapped.resolved => classify_target,
+            Some(_) => return classify_unresolved(),
+        };
+        rule(call.annotations.as_ref(), self.pin(call), self.trust(call))
     }
 
     /// What the catalogue says of a call's tool (S1).
@@ -366,6 +393,7 @@ impl Policy {
             tools,
             trusted_servers,
             policy_port,
+            wrappers,
             suspensions,
             limits,
         } = document;
@@ -381,6 +409,11 @@ impl Policy {
                 selects(RiskClass::Write),
                 selects(RiskClass::Destructive),
             ];
+        }
+        policy.wrappers = Wrappers::compile(wrappers)?;
+        let patterns = rules.iter().flat_map(|rule| &rule.tools);
+        for pattern in patterns.chain(&always).chain(&never) {
+            policy.warnings.extend(policy.wrappers.warning(pattern));
         }
         policy.always = ToolList::compile("always", &always)?;
         policy.never = ToolList::compile("never", &never)?;

@@ -89,12 +89,14 @@ impl Body {
     }
 
     /// Whether `other` asks about the very same thing, so that one answer serves both: the same tool
-    /// of the same server with the same arguments, or the same version of the agent.
+    /// of the same server with the same arguments, or the same version of the agent. What an unresolved
+    /// wrapper call would run is another thing than the call in whose place it was judged.
     pub fn asks_the_same(&self, other: &Self) -> bool {
         match (&self.subject, &other.subject) {
             (Subject::Call(mine), Subject::Call(theirs)) => {
                 mine.tool == theirs.tool
                     && mine.server == theirs.server
+                    && mine.unresolved() == theirs.unresolved()
                     && self.arguments_digest == other.arguments_digest
             }
             (Subject::Run(mine), Subject::Run(theirs)) => mine == theirs,

@@ -400,6 +400,7 @@ fn a_server_or_no_origin_counts_as_mcp() {
                 arguments: Arguments::parse("", 2).unwrap(),
                 in_program: false,
                 parent_call_id: Id::default(),
+                wrapped: None,
             })
         })
     };

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::decided::{Decided, Recorded};
 use super::judge::{Finding, Judged, unanswered, why_deny};
 use super::{Engine, EngineError, MAX_ATTEMPTS};
-use crate::domain::{ApprovalTerms, RunStart, Scope, Timestamp, ToolCall};
+use crate::domain::{ApprovalTerms, AskedCall, RunStart, Scope, Timestamp};
 use crate::outcome::Outcome;
 use crate::policy::{Policy, Verdict};
 use crate::store::{CallKey, Found, Opened, Opening, Place};
@@ -32,7 +32,7 @@ pub struct DecideRequest {
 #[derive(Clone, Debug)]
 pub enum Action {
     /// A tool call or a workflow step.
-    Call(Box<ToolCall>),
+    Call(Box<AskedCall>),
     /// The start of a run.
     Run(RunStart),
 }
@@ -50,7 +50,7 @@ impl Engine {
         request: DecideRequest,
     ) -> Result<Decided, EngineError> {
         match &request.action {
-            Action::Call(call) => self.decide_call(policy, &request, call).await,
+            Action::Call(asked) => self.decide_call(policy, &request, asked).await,
             Action::Run(start) => Box::pin(self.decide_run(policy, &request, start)).await,
         }
     }
@@ -59,15 +59,16 @@ impl Engine {
         &self,
         policy: &Policy,
         request: &DecideRequest,
-        call: &ToolCall,
+        asked: &AskedCall,
     ) -> Result<Decided, EngineError> {
         let scope = &request.scope;
+        let judged = Judged::new(policy, asked);
+        let call = &*judged.call;
         // Hashed only where a store is asked.
         let key = || CallKey::of_call(scope, Kind::Approval, &call.call_id, &call.step_id);
         if request.resumed && key().is_none() {
             return Err(resumed_needs("a run id and a call id or step id"));
         }
-        let judged = Judged::new(policy, call);
         let class = judged.classification.class;
         let digest = call.arguments.digest(call.tool.as_str());
         let draft = Decided {
@@ -78,7 +79,7 @@ impl Engine {
             warnings: judged.classification.warnings.clone(),
             ..Decided::allow(policy)
         };
-        let asked = |verdict: Option<&Verdict<'_>>| Body {
+        let body = |verdict: Option<&Verdict<'_>>| Body {
             scope: scope.clone(),
             subject: Subject::Call(Box::new(call.clone())),
             risk_class: Some(class),
@@ -94,7 +95,7 @@ impl Engine {
         };
         if request.resumed
             && let Some(recorded) =
-                Box::pin(self.recorded(policy, request, &key(), &asked(None))).await?
+                Box::pin(self.recorded(policy, request, &key(), &body(None))).await?
         {
             return Ok(draft.with_recorded(recorded));
         }
@@ -117,7 +118,7 @@ impl Engine {
             }
             Finding::NeedsReview => {}
         }
-        let body = asked(Some(&verdict));
+        let body = body(Some(&verdict));
         // Boxed, so that a call that needs no person does not carry the room for one that does.
         Box::pin(self.review(
             policy,

@@ -6,18 +6,19 @@ use std::borrow::Cow;
 use super::port::POLICY_PORT;
 use super::{Engine, EngineError, PortError, Question};
 use crate::classify::Classification;
-use crate::domain::{Decision, Scope, ToolCall};
-use crate::policy::{Facts, Policy, Selection, Verdict};
+use crate::domain::{AskedCall, Decision, Scope, ToolCall};
+use crate::policy::{Facts, Policy, Resolved, Selection, Unresolved, Verdict};
 use crate::suspension::{Subject, Suspension};
 
 /// A call as policy judges it, and what that needs no asking for.
-pub(super) struct Judged<'c, 'p> {
-    /// The call.
-    pub(super) call: &'c ToolCall,
-    /// Its class, and why.
-    pub(super) classification: Classification,
-    /// What the selectors say of it.
-    pub(super) selection: Selection<'p>,
+pub struct Judged<'c, 'p> {
+    /// The call: for a wrapper call, the one that it makes.
+    pub call: Cow<'c, ToolCall>,
+    /// Its class, and why; its warnings say why it is not known for sure which call a wrapper makes.
+    pub classification: Classification,
+    /// What the selectors say of it; a wrapper call that is not known for sure needs review whatever they say.
+    pub selection: Selection<'p>,
+    doubt: Option<Unresolved>,
 }
 
 /// What is to become of a call, recorded answers and grants aside.
@@ -43,14 +44,30 @@ impl Finding {
 }
 
 impl<'c, 'p> Judged<'c, 'p> {
-    /// Classifies the call and asks the selectors.
-    pub(super) fn new(policy: &'p Policy, call: &'c ToolCall) -> Self {
-        let classification = policy.classify(call);
-        let selection = policy.select(call.tool.as_str(), classification.class);
+    /// Finds the call that is to be judged, classifies it and asks the selectors.
+    pub fn new(policy: &'p Policy, asked: &'c AskedCall) -> Self {
+        Self::of(policy, policy.resolve(asked))
+    }
+
+    /// As [`Judged::new`], for the call of a suspension.
+    pub(super) fn again(policy: &'p Policy, call: &'c ToolCall) -> Self {
+        Self::of(policy, policy.resolve_again(call))
+    }
+
+    fn of(policy: &'p Policy, Resolved { call, doubt }: Resolved<'c>) -> Self {
+        let mut classification = policy.classify(&call);
+        let mut selection = policy.select(call.tool.as_str(), classification.class);
+        if call.unresolved().is_some() && !selection.asks {
+            selection = Selection { asks: true, by: "" };
+        }
+        classification
+            .warnings
+            .extend(doubt.as_ref().map(Unresolved::to_string));
         Self {
             call,
             classification,
             selection,
+            doubt,
         }
     }
 
@@ -73,17 +90,22 @@ impl<'c, 'p> Judged<'c, 'p> {
 
     /// Why a person is asked; without a verdict, why the selectors would ask.
     pub(super) fn why_ask<'a>(&self, verdict: Option<&'a Verdict<'_>>) -> Cow<'a, str> {
-        let Some(verdict) = verdict.filter(|verdict| verdict.decision == Decision::Ask) else {
-            return Cow::Owned(format!(
-                "the call is {} and `{}` asks for approval",
-                self.classification.class, self.selection.by
-            ));
-        };
-        match (&verdict.reason, verdict.matched_rule) {
-            (Some(reason), _) => Cow::Borrowed(reason),
+        let asks = verdict.filter(|verdict| verdict.decision == Decision::Ask);
+        let why = asks.map(|verdict| match (&verdict.reason, verdict.matched_rule) {
+            (Some(reason), _) => Cow::Borrowed(reason.as_ref()),
             (None, "default") => "the policy's default asks for approval".into(),
             (None, "mode") => "the policy's mode asks for approval of every call".into(),
             (None, rule) => format!("rule `{rule}` asks for approval").into(),
+        });
+        match (why, &self.doubt) {
+            (Some(why), None) => why,
+            // Whoever approves must know.
+            (Some(why), Some(doubt)) => format!("{why}; {doubt}").into(),
+            (None, Some(doubt)) => doubt.to_string().into(),
+            (None, None) => Cow::Owned(format!(
+                "the call is {} and `{}` asks for approval",
+                self.classification.class, self.selection.by
+            )),
         }
     }
 
@@ -128,7 +150,7 @@ impl Engine {
         judged: &Judged<'_, '_>,
         scope: &Scope,
     ) -> Result<Verdict<'p>, PortError> {
-        let call = judged.call;
+        let call = &*judged.call;
         let class = judged.classification.class;
         let rules = policy.evaluate(&Facts {
             call,
@@ -164,7 +186,7 @@ impl Engine {
                     arguments: arguments.clone(),
                     ..ToolCall::clone(call)
                 };
-                let judged = Judged::new(policy, &call);
+                let judged = Judged::again(policy, &call);
                 let verdict = self.verdict(policy, &judged, scope).await?;
                 let finding = judged.finding(&verdict);
                 (finding, why_deny(&verdict), &verdict.terms.approvers)

@@ -9,7 +9,7 @@ mod parts;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use self::parts::{limits, pin, rule, suspensions};
+use self::parts::{limits, pin, rule, suspensions, wrapper};
 use super::error::{Place, PolicyError, quoted};
 use super::fields::{Keys, choice, choices, id, items, texts};
 use super::port::{PortSettings, policy_port};
@@ -28,6 +28,7 @@ pub(super) struct Document<'s> {
     pub(super) rules: Vec<RuleDocument<'s>>,
     pub(super) tools: Vec<PinDocument<'s>>,
     pub(super) trusted_servers: Option<Vec<Id>>,
+    pub(super) wrappers: Vec<WrapperDocument<'s>>,
     pub(super) policy_port: Option<PortSettings>,
     pub(super) suspensions: SuspensionsDocument,
     pub(super) limits: Limits,
@@ -75,6 +76,16 @@ pub(super) struct PinDocument<'s> {
     pub(super) annotations: Annotations,
 }
 
+/// One of `wrappers`: a tool that calls other tools, and where in its arguments it says which.
+#[derive(Debug)]
+pub(super) struct WrapperDocument<'s> {
+    pub(super) place: Place<'s>,
+    pub(super) tool: Id,
+    pub(super) name: Text<'s>,
+    pub(super) server: Option<Text<'s>>,
+    pub(super) arguments: Option<Text<'s>>,
+}
+
 /// `suspensions`.
 #[derive(Debug, Default)]
 pub(super) struct SuspensionsDocument {
@@ -108,16 +119,17 @@ impl<'s> Text<'s> {
 }
 
 /// The keys whose lists concatenate over files.
-const LISTS: [&str; 6] = [
+const LISTS: [&str; 7] = [
     "selectors",
     "always",
     "never",
     "rules",
     "tools",
     "trusted_servers",
+    "wrappers",
 ];
 /// The keys that this version reads.
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 13] = [
     "version",
     "mode",
     "selectors",
@@ -127,12 +139,13 @@ const KNOWN: [&str; 12] = [
     "rules",
     "tools",
     "trusted_servers",
+    "wrappers",
     "policy_port",
     "suspensions",
     "limits",
 ];
 /// The keys that a later version reads.
-const LATER: [&str; 2] = ["wrappers", "grants"];
+const LATER: [&str; 1] = ["grants"];
 /// Classes as selectors write them.
 const SELECTORS: [(&str, RiskClass); 3] = [
     ("@read-only", RiskClass::ReadOnly),
@@ -216,6 +229,11 @@ impl<'s> Document<'s> {
                     .push(id("trusted_servers", &item)?);
             }
             self.trusted_servers.get_or_insert_default();
+        }
+        if let Some(entry) = keys.take("wrappers") {
+            for item in items(entry)? {
+                self.wrappers.push(wrapper(item)?);
+            }
         }
         if let Some(entry) = keys.take("policy_port") {
             self.policy_port = Some(policy_port(entry)?);

@@ -37,6 +37,7 @@ fn call(tool: &str, arguments: &str) -> ToolCall {
         arguments: Arguments::parse(arguments, 1 << 20).unwrap(),
         in_program: false,
         parent_call_id: Id::default(),
+        wrapped: None,
     }
 }
 
@@ -253,11 +254,6 @@ fn what_is_wrong_with_a_document_is_said_with_its_place() {
         ),
         // What a later version honours.
         (
-            "wrappers: []\n",
-            "policy.yaml:1:1: `wrappers` is not honoured by this version",
-            "",
-        ),
-        (
             "grants: {expires: 1h}\n",
             "policy.yaml:1:1: `grants` is not honoured by this version",
             "",
@@ -302,6 +298,52 @@ fn what_is_wrong_with_a_document_is_said_with_its_place() {
             "policy_port: {endpoint: 'http://authz:7000', timeout: 0ms}\n",
             "policy.yaml:1:55: `timeout`",
             "above zero",
+        ),
+        // Wrappers.
+        (
+            "wrappers: [call_tool]\n",
+            "policy.yaml:1:12: a wrapper: expected keys with values (`tool`, `name`, `server` or `arguments`)",
+            "found the text `call_tool`",
+        ),
+        (
+            "wrappers: [{tool: call_tool}]\n",
+            "policy.yaml:1:12: a wrapper needs `name`",
+            "",
+        ),
+        (
+            "wrappers: [{name: /tool}]\n",
+            "policy.yaml:1:12: a wrapper needs `tool`",
+            "",
+        ),
+        (
+            "wrappers: [{tool: '', name: /tool}]\n",
+            "policy.yaml:1:19: `tool`: `` must not be empty",
+            "",
+        ),
+        (
+            "wrappers: [{tool: call_tool, name: /tool, args: /a}]\n",
+            "policy.yaml:1:43: `args` is no key of a wrapper",
+            "",
+        ),
+        (
+            "wrappers: [{tool: call_tool, name: tool}]\n",
+            "policy.yaml:1:36: `name`: `tool` is no JSON pointer",
+            "start with `/`",
+        ),
+        (
+            "wrappers: [{tool: call_tool, name: /tool, server: '/a~2'}]\n",
+            "policy.yaml:1:54: `server`: `/a~2` is no JSON pointer",
+            "`~0`",
+        ),
+        (
+            "wrappers: [{tool: call_tool, name: ''}]\n",
+            "policy.yaml:1:36: `name`: `` is the arguments as a whole",
+            "such as `/tool`",
+        ),
+        (
+            "wrappers:\n- {tool: a, name: /tool}\n- {tool: a, name: /name}\n",
+            "policy.yaml:3:10: `wrappers`: `a` is a wrapper already, at policy.yaml:2:10",
+            "keep one of the two",
         ),
         // Single keys.
         (

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Refusal, Resolution, State, Status, Suspension, Vote};
 use crate::arguments::{Arguments, Digest};
-use crate::domain::{ApproverRule, Id, Timestamp};
+use crate::domain::{ApproverRule, Id, Timestamp, ToolCall};
 use crate::outcome::Outcome;
 
 /// What somebody answered.
@@ -86,7 +86,7 @@ impl Suspension {
             return Err(flaw.clone());
         }
         if approval.edited_arguments.is_some() {
-            check_edit(self.body.approvers.quorum, self.body.call().is_some())?;
+            self.check_edit()?;
         }
         self.check_answerer(reply)?;
         Ok(self.accept(reply, approval, now))
@@ -110,6 +110,23 @@ impl Suspension {
             && approval.edited_arguments.is_none()
             && self.state.status == Status::Approved
             && self.state.votes.iter().any(|vote| vote.by == reply.by)
+    }
+
+    fn check_edit(&self) -> Result<(), Refusal> {
+        let call = self.body.call();
+        let message = if self.body.approvers.quorum > 1 {
+            "an approval that needs several people takes no edited arguments: they would approve different calls"
+        } else if call.is_none() {
+            "a run start has no arguments to edit"
+        } else if call.and_then(ToolCall::unresolved).is_some() {
+            "it is not known for sure which tool these arguments name, so they cannot be edited: deny the call, and the agent can make another"
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::Invalid {
+            field: "approval.edited_arguments_json",
+            message: message.into(),
+        })
     }
 
     fn check_answerer(&self, reply: &Reply) -> Result<(), Refusal> {
@@ -194,18 +211,4 @@ impl Suspension {
 
 fn has_role(rule: &ApproverRule, roles: &[String]) -> bool {
     rule.roles.is_empty() || rule.roles.iter().any(|role| roles.contains(role))
-}
-
-fn check_edit(quorum: u32, is_call: bool) -> Result<(), Refusal> {
-    let message = if quorum > 1 {
-        "an approval that needs several people takes no edited arguments: they would approve different calls"
-    } else if !is_call {
-        "a run start has no arguments to edit"
-    } else {
-        return Ok(());
-    };
-    Err(Refusal::Invalid {
-        field: "approval.edited_arguments_json",
-        message: message.into(),
-    })
 }

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::*;
-use crate::domain::Origin;
+use crate::domain::{Origin, Wrapped};
 use crate::outcome::Kind as OutcomeKind;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -37,6 +37,7 @@ fn pending_with(approvers: ApproverRule, on_expiry: OnExpiry) -> Suspension {
                 arguments,
                 in_program: false,
                 parent_call_id: Id::default(),
+                wrapped: None,
             })),
             risk_class: Some(RiskClass::Destructive),
             title: "Refund".to_owned(),
@@ -526,6 +527,40 @@ fn cancelling_withdraws_what_is_open_and_leaves_the_rest() {
     );
     assert_eq!(voided.cancelled(&by, "again", at(7)), None);
     assert_eq!(claimed("w1", 200).cancelled(&by, "", at(300)), None);
+}
+
+#[test]
+fn what_an_unresolved_wrapper_call_runs_is_not_edited_and_not_another_call() {
+    let direct = pending();
+    let wrapped = |tool: &str, resolved| {
+        let mut suspension = pending();
+        let Subject::Call(call) = &mut suspension.body.subject else {
+            panic!("a call")
+        };
+        call.wrapped = Some(Box::new(Wrapped {
+            tool: id(tool),
+            server: Id::default(),
+            resolved,
+        }));
+        suspension
+    };
+    let resolved = wrapped("call_tool", true);
+    assert!(direct.body.asks_the_same(&resolved.body));
+    assert!(wrapped("other", true).body.asks_the_same(&resolved.body));
+    let doubtful = wrapped("call_tool", false);
+    assert!(doubtful.body.asks_the_same(&doubtful.body));
+    for other in [&direct, &resolved, &wrapped("other", false)] {
+        assert!(!doubtful.body.asks_the_same(&other.body));
+        assert!(!other.body.asks_the_same(&doubtful.body));
+    }
+
+    let edits = reply("ann", edited("{}"));
+    assert!(resolved.resume(&edits, at(1)).is_ok());
+    let Err(Refusal::Invalid { field, .. }) = doubtful.resume(&edits, at(1)) else {
+        panic!("accepted")
+    };
+    assert_eq!(field, "approval.edited_arguments_json");
+    assert!(doubtful.resume(&reply("ann", yes()), at(1)).is_ok());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use assent::arguments::Arguments;
-use assent::domain::{Id, Scope, Timestamp, ToolCall};
+use assent::domain::{AskedCall, Id, Scope, Timestamp, ToolCall};
 use assent::engine::{Action, Cancelled, DecideRequest, Engine, EngineError, Target};
 use assent::grpc::PortClient;
 use assent::policy::{Policy, Source};
@@ -58,16 +58,20 @@ impl World {
                 run_id: id("r"),
                 ..Scope::default()
             },
-            action: Action::Call(Box::new(ToolCall {
-                call_id: id(call),
-                step_id: Id::default(),
-                tool: id("client.open_case"),
-                server: Id::default(),
-                origin: None,
-                annotations: None,
-                arguments: Arguments::parse("{}", 2).unwrap(),
-                in_program: false,
-                parent_call_id: Id::default(),
+            action: Action::Call(Box::new(AskedCall {
+                call: ToolCall {
+                    call_id: id(call),
+                    step_id: Id::default(),
+                    tool: id("client.open_case"),
+                    server: Id::default(),
+                    origin: None,
+                    annotations: None,
+                    arguments: Arguments::parse("{}", 2).unwrap(),
+                    in_program: false,
+                    parent_call_id: Id::default(),
+                    wrapped: None,
+                },
+                target: None,
             })),
             expires_in: None,
             resumed: false,

@@ -31,3 +31,4 @@ mod serve;
 mod store_contract;
 mod support;
 mod wire;
+mod wrappers;

@@ -42,6 +42,7 @@ on_both_stores! {
     a_prompt_has_the_ports_reason_and_the_rules_terms
     a_new_claim_asks_the_port_about_what_would_run
     edits_are_put_to_the_port
+    a_wrapper_call_is_put_to_it_as_the_call_that_it_makes
     what_is_recorded_answers_without_the_port
     run_starts_are_the_ports_alone
     a_run_start_waits_once_for_each_run
@@ -748,6 +749,45 @@ async fn edits_are_put_to_the_port(world: World) {
     // A plain yes is not put to it; the Claim will be.
     wire::approve(&world.client, &opened.id).await;
     assert_eq!(port.asked(), []);
+}
+
+async fn a_wrapper_call_is_put_to_it_as_the_call_that_it_makes(world: World) {
+    let port = Port::start(Says::allow());
+    let wrappers =
+        "wrappers: [{tool: call_tool, name: /tool, arguments: /arguments}]\nselectors: []\n";
+    world.use_port(&port.endpoint, PATIENT, wrappers);
+    for (arguments, tool, passed, effect) in [
+        (
+            r#"{"tool":"wipe","arguments":{"repo":"a"}}"#,
+            "wipe",
+            r#"{"repo":"a"}"#,
+            pb::Effect::Allow,
+        ),
+        // Its yes is no way round the doubt.
+        (
+            r#"{"tool":"wipe","arguments":"a"}"#,
+            "wipe",
+            r#"{"tool":"wipe","arguments":"a"}"#,
+            pb::Effect::Suspend,
+        ),
+    ] {
+        let mut request = wire::destructive("");
+        if let Some(pb::decide_request::Action::Call(call)) = &mut request.action {
+            call.tool = "call_tool".to_owned();
+            call.arguments_json = arguments.to_owned();
+        }
+        assert_eq!(world.decide(request).await.effect(), effect);
+        let questions = port.asked();
+        let [Asked::Tool(asked)] = questions.as_slice() else {
+            panic!("it was asked about something else");
+        };
+        assert_eq!(asked.risk_class(), pb::RiskClass::Destructive);
+        let call = asked.call.as_ref().unwrap();
+        assert_eq!(
+            (call.tool.as_str(), call.arguments_json.as_str()),
+            (tool, passed)
+        );
+    }
 }
 
 async fn what_is_recorded_answers_without_the_port(world: World) {

@@ -176,6 +176,22 @@ fn the_policy_compiles_and_needs_what_it_says() {
 }
 
 #[test]
+fn a_wrapper_is_judged_as_the_readme_says() {
+    let [policy] = blocks("yaml").try_into().unwrap();
+    let [command] = blocks("console").try_into().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.yaml");
+    std::fs::write(&file, policy).unwrap();
+    let server = Process::start(&["--policy", file.to_str().unwrap()]);
+    let output = shell(&format!("{} --json", command.trim()), server.address());
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let decided: Json = serde_json::from_slice(&output.stdout).unwrap();
+    let call = &decided["suspension"]["call"];
+    assert_eq!(call["tool"], "github__delete_repo");
+    assert_eq!(call["argumentsJson"], r#"{"name":"x"}"#);
+}
+
+#[test]
 fn the_snippet_is_python() {
     let snippets = blocks("python");
     assert!(!snippets.is_empty());

@@ -8,7 +8,7 @@ mod list;
 use std::time::Duration;
 
 use super::field::{self, InvalidField, known};
-use crate::domain::{Id, Scope, ToolCall};
+use crate::domain::{AskedCall, Id, Scope};
 use crate::engine::{Action, DecideRequest, Target};
 use crate::pb;
 use crate::policy::Limits;
@@ -18,7 +18,7 @@ use crate::suspension::{Claim, Completion, SuspensionId};
 pub(in crate::grpc) use self::answer::{Resume, resume};
 pub(in crate::grpc) use self::list::list;
 
-use self::call::{run_start, scope, tool_call};
+use self::call::{asked_call, run_start, scope};
 
 /// The most requests of one batch.
 pub(in crate::grpc) const MAX_BATCH: usize = 100;
@@ -32,10 +32,13 @@ const MAX_WAIT: Duration = Duration::from_secs(5 * 60);
 type Converted<T> = Result<T, InvalidField>;
 
 /// The call to classify.
-pub(in crate::grpc) fn classify(wire: pb::ClassifyRequest, limits: &Limits) -> Converted<ToolCall> {
+pub(in crate::grpc) fn classify(
+    wire: pb::ClassifyRequest,
+    limits: &Limits,
+) -> Converted<AskedCall> {
     let pb::ClassifyRequest { call } = wire;
     match call {
-        Some(wire) => tool_call(wire, limits),
+        Some(wire) => asked_call(wire, limits),
         None => Err(InvalidField::missing("call")),
     }
 }
@@ -54,7 +57,7 @@ pub(in crate::grpc) fn decide(
     } = wire;
     let action = match action {
         Some(pb::decide_request::Action::Call(wire)) => {
-            Action::Call(Box::new(tool_call(wire, limits)?))
+            Action::Call(Box::new(asked_call(wire, limits)?))
         }
         Some(pb::decide_request::Action::Run(wire)) => Action::Run(run_start(wire)?),
         None => return Err(InvalidField::missing("action")),

@@ -5,9 +5,9 @@ mod suspension;
 use prost::Message as _;
 
 use crate::classify::Classification;
-use crate::domain::Id;
 use crate::engine::{
-    Cancelled, Decided, Effect, ListRequest, Listed, Receipt, ResumeOutcome, Resumption, position,
+    Cancelled, Decided, Effect, Judged, ListRequest, Listed, Receipt, ResumeOutcome, Resumption,
+    position,
 };
 use crate::grpc::page_token;
 use crate::pb;
@@ -24,24 +24,19 @@ const MAX_CANCELLED_IDS: usize = 1000;
 const MAX_PAGE_BYTES: usize = 3 * 1024 * 1024;
 
 /// How a call was classified.
-pub(in crate::grpc) fn classified(
-    judged_tool: Id,
-    classification: Classification,
-    selection: Selection<'_>,
-    policy: &Policy,
-) -> pb::ClassifyResponse {
+pub(in crate::grpc) fn classified(judged: Judged<'_, '_>, policy: &Policy) -> pb::ClassifyResponse {
     let Classification {
         class,
         basis,
         warnings,
-    } = classification;
-    let Selection { asks, by } = selection;
+    } = judged.classification;
+    let Selection { asks, by } = judged.selection;
     pb::ClassifyResponse {
         risk_class: risk_class(Some(class)),
         approval_required: asks,
         basis: basis.into_owned(),
         selected_by: by.to_owned(),
-        judged_tool: judged_tool.into(),
+        judged_tool: judged.call.tool.to_string(),
         warnings,
         policy_revision: policy.revision().to_owned(),
     }
@@ -173,7 +168,7 @@ pub(in crate::grpc) fn listed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{ApproverRule, OnExpiry, RunStart, Scope, Timestamp};
+    use crate::domain::{ApproverRule, Id, OnExpiry, RunStart, Scope, Timestamp};
     use crate::store::Group;
     use crate::suspension::{Body, State, Status, Subject, Suspension, SuspensionId};
     use uuid::Uuid;

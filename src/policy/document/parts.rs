@@ -1,6 +1,9 @@
-//! The parts of the document that have keys of their own: rules, approvals, the catalogue, suspensions and limits.
+//! The parts of the document that have keys of their own: rules, approvals, the catalogue, wrappers, suspensions
+//! and limits.
 
-use super::{ApprovalDocument, DECISIONS, PinDocument, RuleDocument, SuspensionsDocument};
+use super::{
+    ApprovalDocument, DECISIONS, PinDocument, RuleDocument, SuspensionsDocument, WrapperDocument,
+};
 use crate::domain::{
     Annotations, ApproverRule, Id, MAX_ENTRIES, MAX_ENTRY_BYTES, MAX_TEXT_BYTES, OnExpiry, Origin,
     RiskClass,
@@ -221,6 +224,21 @@ fn annotations(entry: Entry<'_>) -> Result<Annotations, PolicyError> {
         }
     }
     Ok(annotations)
+}
+
+/// One of `wrappers`.
+pub(super) fn wrapper<'s>(node: Node<'s>) -> Result<WrapperDocument<'s>, PolicyError> {
+    let known = ["tool", "name", "server", "arguments"];
+    let mut keys = Keys::of("a wrapper", node, &known, &[])?;
+    let tool = text(keys.require("tool")?)?;
+    let mut pointer = |key| keys.take(key).map(text).transpose();
+    Ok(WrapperDocument {
+        server: pointer("server")?,
+        arguments: pointer("arguments")?,
+        name: text(keys.require("name")?)?,
+        place: tool.place(),
+        tool: id("tool", &tool)?,
+    })
 }
 
 /// `suspensions`.

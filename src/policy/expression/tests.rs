@@ -21,6 +21,7 @@ fn call(arguments: &str) -> ToolCall {
         arguments: Arguments::parse(arguments, 1 << 20).unwrap(),
         in_program: false,
         parent_call_id: Id::default(),
+        wrapped: None,
     }
 }
 

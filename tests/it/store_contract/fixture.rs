@@ -297,6 +297,7 @@ pub(super) fn body(scope: Scope, call: &str, arguments: &str) -> Body {
             arguments,
             in_program: true,
             parent_call_id: id("wrapper"),
+            wrapped: None,
         })),
         on_expiry: OnExpiry::Deny,
         approvers: ApproverRule {

@@ -1,8 +1,10 @@
 //! What is judged, and where it comes from: wire -> domain.
 
 use super::Converted;
-use crate::domain::{Annotations, Origin, Principal, RunStart, Scope, ToolCall};
-use crate::grpc::convert::field::{self, InvalidField, known};
+use crate::domain::{
+    Annotations, AskedCall, Origin, Principal, RunStart, Scope, ToolCall, WrapperTarget,
+};
+use crate::grpc::convert::field::{self, known};
 use crate::pb;
 use crate::policy::Limits;
 
@@ -44,7 +46,53 @@ fn principal(wire: pb::Principal) -> Converted<Principal> {
     })
 }
 
-pub(super) fn tool_call(wire: pb::ToolCall, limits: &Limits) -> Converted<ToolCall> {
+pub(super) fn asked_call(mut wire: pb::ToolCall, limits: &Limits) -> Converted<AskedCall> {
+    let target = wire.target.take();
+    Ok(AskedCall {
+        call: tool_call(wire, limits)?,
+        target: match target {
+            Some(wire) => Some(Box::new(self::target(*wire, limits)?)),
+            None => None,
+        },
+    })
+}
+
+fn target(wire: pb::ToolCall, limits: &Limits) -> Converted<WrapperTarget> {
+    let pb::ToolCall {
+        tool,
+        server,
+        annotations,
+        arguments_json,
+        target,
+        // These are the wrapper call's.
+        call_id: _,
+        step_id: _,
+        origin: _,
+        in_program: _,
+        parent_call_id: _,
+    } = wire;
+    Ok(WrapperTarget {
+        tool: field::required_id("call.target.tool", tool)?,
+        server: field::id("call.target.server", server)?,
+        annotations: match annotations {
+            Some(wire) => Some(self::annotations(
+                wire,
+                "call.target.annotations.title",
+                "call.target.annotations.labels",
+            )?),
+            None => None,
+        },
+        arguments: field::arguments(
+            "call.target.arguments_json",
+            &arguments_json,
+            limits.max_arguments_bytes,
+        )?,
+        wraps: target.is_some(),
+    })
+}
+
+/// A call without its target.
+fn tool_call(wire: pb::ToolCall, limits: &Limits) -> Converted<ToolCall> {
     let pb::ToolCall {
         call_id,
         step_id,
@@ -55,11 +103,8 @@ pub(super) fn tool_call(wire: pb::ToolCall, limits: &Limits) -> Converted<ToolCa
         arguments_json,
         in_program,
         parent_call_id,
-        target,
+        target: _,
     } = wire;
-    if target.is_some() {
-        return Err(InvalidField::unsupported("call.target"));
-    }
     Ok(ToolCall {
         call_id: field::id("call.call_id", call_id)?,
         step_id: field::id("call.step_id", step_id)?,
@@ -67,7 +112,11 @@ pub(super) fn tool_call(wire: pb::ToolCall, limits: &Limits) -> Converted<ToolCa
         server: field::id("call.server", server)?,
         origin: self::origin(known("call.origin", origin)?),
         annotations: match annotations {
-            Some(wire) => Some(self::annotations(wire)?),
+            Some(wire) => Some(self::annotations(
+                wire,
+                "call.annotations.title",
+                "call.annotations.labels",
+            )?),
             None => None,
         },
         arguments: field::arguments(
@@ -77,10 +126,15 @@ pub(super) fn tool_call(wire: pb::ToolCall, limits: &Limits) -> Converted<ToolCa
         )?,
         in_program,
         parent_call_id: field::id("call.parent_call_id", parent_call_id)?,
+        wrapped: None,
     })
 }
 
-fn annotations(wire: pb::Annotations) -> Converted<Annotations> {
+fn annotations(
+    wire: pb::Annotations,
+    title_path: &'static str,
+    labels_path: &'static str,
+) -> Converted<Annotations> {
     let pb::Annotations {
         read_only_hint,
         destructive_hint,
@@ -94,8 +148,8 @@ fn annotations(wire: pb::Annotations) -> Converted<Annotations> {
         destructive_hint,
         idempotent_hint,
         open_world_hint,
-        title: field::text("call.annotations.title", title)?,
-        labels: field::entries("call.annotations.labels", labels)?,
+        title: field::text(title_path, title)?,
+        labels: field::entries(labels_path, labels)?,
     })
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{Annotations, Origin, RunStart};
+use crate::domain::{Annotations, Origin, RunStart, WrapperTarget};
 use crate::engine::ListRequest;
 use crate::suspension::{Answer, Approval, Execution, Kind, Refusal, Status};
 
@@ -42,6 +42,15 @@ fn principal(change: impl FnOnce(&mut pb::Principal)) -> pb::DecideRequest {
 
 fn annotated(annotations: pb::Annotations) -> pb::DecideRequest {
     call(|call| call.annotations = Some(annotations))
+}
+
+fn targeted(change: impl FnOnce(&mut pb::ToolCall)) -> pb::DecideRequest {
+    let mut target = pb::ToolCall {
+        tool: "srv__b".to_owned(),
+        ..Default::default()
+    };
+    change(&mut target);
+    call(|call| call.target = Some(Box::new(target)))
 }
 
 fn expiring(seconds: i64, nanos: i32) -> pb::DecideRequest {
@@ -113,7 +122,35 @@ fn a_field_of_decide_that_is_refused_is_named_by_its_path() {
             "call.parent_call_id",
             call(|c| c.parent_call_id = long.clone()),
         ),
-        ("call.target", call(|c| c.target = Some(Box::default()))),
+        ("call.target.tool", targeted(|t| t.tool = String::new())),
+        ("call.target.tool", targeted(|t| t.tool = bidi())),
+        ("call.target.server", targeted(|t| t.server = long.clone())),
+        (
+            "call.target.arguments_json",
+            targeted(|t| t.arguments_json = "1".to_owned()),
+        ),
+        (
+            "call.target.arguments_json",
+            targeted(|t| t.arguments_json = format!(r#"{{"a":"{}"}}"#, "x".repeat(64))),
+        ),
+        (
+            "call.target.annotations.title",
+            targeted(|t| {
+                t.annotations = Some(pb::Annotations {
+                    title: "x".repeat(8193),
+                    ..Default::default()
+                });
+            }),
+        ),
+        (
+            "call.target.annotations.labels",
+            targeted(|t| {
+                t.annotations = Some(pb::Annotations {
+                    labels: many(65),
+                    ..Default::default()
+                });
+            }),
+        ),
         (
             "call.arguments_json",
             call(|c| c.arguments_json = "[1]".to_owned()),
@@ -161,10 +198,54 @@ fn a_refusal_says_what_is_wrong_and_where() {
         decide(wire, &limits()).unwrap_err().to_string(),
         "`call.origin`: the value 17 is not known"
     );
-    let wire = call(|c| c.target = Some(Box::default()));
+}
+
+#[test]
+fn of_a_target_only_what_is_its_own_is_taken() {
+    let text = str::to_owned;
+    let target = |change: &dyn Fn(&mut pb::ToolCall)| {
+        let request = decide(targeted(change), &limits()).unwrap();
+        let Action::Call(asked) = request.action else {
+            panic!("a call")
+        };
+        assert_eq!(asked.call.tool.as_str(), "client.a");
+        let WrapperTarget {
+            tool,
+            server,
+            annotations,
+            arguments,
+            wraps,
+        } = *asked.target.unwrap();
+        let title = annotations.map(|annotations| annotations.title);
+        let (tool, server) = (tool.to_string(), server.to_string());
+        (tool, server, title, arguments.text().to_owned(), wraps)
+    };
     assert_eq!(
-        decide(wire, &limits()).unwrap_err().to_string(),
-        "`call.target`: not supported by this version"
+        target(&|t| {
+            // These are the wrapper call's, and nobody reads the target's.
+            t.call_id = bidi();
+            t.origin = 99;
+            t.in_program = true;
+        }),
+        (text("srv__b"), text(""), None, text("{}"), false)
+    );
+    assert_eq!(
+        target(&|t| {
+            t.server = text("srv");
+            t.arguments_json = text("{ }");
+            t.annotations = Some(pb::Annotations {
+                title: text("B"),
+                ..Default::default()
+            });
+            t.target = Some(Box::default());
+        }),
+        (
+            text("srv__b"),
+            text("srv"),
+            Some(text("B")),
+            text("{ }"),
+            true
+        )
     );
 }
 
@@ -224,9 +305,11 @@ fn a_call_arrives_whole() {
         scope.principal.attributes,
         [("k".to_owned(), "v".to_owned())].into()
     );
-    let Action::Call(call) = request.action else {
+    let Action::Call(asked) = request.action else {
         panic!("a call")
     };
+    let AskedCall { call, target } = *asked;
+    assert!(target.is_none());
     assert_eq!(
         [
             &call.call_id,
@@ -261,9 +344,11 @@ fn a_call_arrives_whole() {
 #[test]
 fn what_is_left_out_is_absent_and_arguments_are_an_empty_object() {
     let request = decide(call(|_| {}), &limits()).unwrap();
-    let Action::Call(call) = request.action else {
+    let Action::Call(asked) = request.action else {
         panic!("a call")
     };
+    let AskedCall { call, target } = *asked;
+    assert!(target.is_none());
     assert_eq!(request.scope, Scope::default());
     assert_eq!(request.expires_in, None);
     assert_eq!((call.origin, call.annotations), (None, None));

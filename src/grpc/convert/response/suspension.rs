@@ -144,6 +144,8 @@ pub(in crate::grpc) fn tool_call(call: ToolCall) -> pb::ToolCall {
         arguments,
         in_program,
         parent_call_id,
+        // The judged call is shown, and the reason says what is doubtful about it.
+        wrapped: _,
     } = call;
     pb::ToolCall {
         call_id: call_id.into(),
