@@ -21,6 +21,7 @@ mod dynamic;
 mod ends;
 mod errors;
 mod examples;
+mod failing_rules;
 mod lifecycle;
 mod policy_port;
 mod races;
