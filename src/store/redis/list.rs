@@ -137,7 +137,10 @@ impl RedisStore {
             .collect();
         let mut positions = Vec::new();
         let mut frontier: Option<Cursor> = None;
-        for (partition, answer) in partitions.iter().zip(self.links.here().calls(&calls).await?) {
+        for (partition, answer) in partitions
+            .iter()
+            .zip(self.links.here().calls(&calls).await?)
+        {
             for list in row::list(answer?)? {
                 let (found, strays) = positions_in(list, partition.number())?;
                 let full = found.len() + strays.len() >= wanted;

@@ -31,7 +31,10 @@ impl RedisStore {
             more: false,
         };
         let mut waiting: Vec<Cursor> = Vec::new();
-        for (partition, answer) in partitions.iter().zip(self.links.here().calls(&calls).await?) {
+        for (partition, answer) in partitions
+            .iter()
+            .zip(self.links.here().calls(&calls).await?)
+        {
             let mut answer = match answer {
                 Ok(answer) => row::list(answer)?,
                 Err(error @ StoreError::Corrupt { .. }) => {
