@@ -102,8 +102,9 @@ impl Reload {
                     }
                 }
                 let compiled = self.compile(&found, at_once).await;
-                // A document that changed meanwhile may be half of two.
+                // A document that changed meanwhile may be half of two, and is waited for whoever asked.
                 if self.look(&mut watch).await != found {
+                    at_once = false;
                     continue;
                 }
                 let is_usable = self.take(compiled, at_once, &mut fault, &mut replaced);
