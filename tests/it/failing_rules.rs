@@ -324,6 +324,7 @@ fn call(arguments: &str, origin: Option<Origin>) -> ToolCall {
         arguments: Arguments::parse(arguments, 1 << 20).unwrap(),
         in_program: false,
         parent_call_id: Id::default(),
+        wrapped: None,
     }
 }
 
