@@ -15,6 +15,7 @@ mod resume;
 mod run_start;
 pub mod sweeper;
 mod tenants;
+mod trace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub use self::judge::Judged;
 pub use self::list::{ListRequest, Listed, position};
 pub use self::port::{PolicyPort, PortAnswer, PortError, Question};
 pub use self::resume::{ResumeOutcome, Resumption};
+pub use self::trace::{Step, Trace};
 
 use self::tenants::TenantLoad;
 
@@ -118,7 +120,7 @@ pub struct Engine {
     port: Arc<dyn PolicyPort>,
     waiters: Waiters,
     tenants: TenantLoad,
-    clock: fn() -> Timestamp,
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
 impl Engine {
@@ -129,7 +131,7 @@ impl Engine {
         policy: Arc<ArcSwap<Policy>>,
         port: Arc<dyn PolicyPort>,
         waiters: Waiters,
-        clock: fn() -> Timestamp,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Self {
         Self {
             store,
@@ -137,7 +139,7 @@ impl Engine {
             port,
             waiters,
             tenants: TenantLoad::default(),
-            clock,
+            clock: Box::new(clock),
         }
     }
 

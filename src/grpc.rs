@@ -17,10 +17,10 @@ use tonic::{Request, Response, Status};
 use self::convert::request::{self, Cancel, ClaimOf, Complete, Get, MAX_BATCH, Resume};
 use self::convert::response;
 use self::status::Problem;
-use crate::engine::{Engine, Judged};
+use crate::engine::{Engine, Judged, Trace};
 use crate::pb;
 use crate::pb::decision_service_server::DecisionService;
-use crate::policy::Policy;
+use crate::policy::{Policy, Untraced};
 
 pub use self::complete_errors::{CompleteErrors, WithCompleteErrors};
 pub use self::port::PortClient;
@@ -37,13 +37,27 @@ impl Service {
         Self { engine }
     }
 
+    /// Decides as the `Decide` RPC does, and lets `trace` hear each step.
+    ///
+    /// # Errors
+    /// The status that the RPC would end with.
+    pub async fn decide_traced(
+        &self,
+        wire: pb::DecideRequest,
+        trace: &mut impl Trace,
+    ) -> Result<pb::DecideResponse, Status> {
+        let policy = self.engine.policy();
+        Ok(self.decide_one(&policy, wire, trace).await?)
+    }
+
     async fn decide_one(
         &self,
         policy: &Policy,
         wire: pb::DecideRequest,
+        trace: &mut impl Trace,
     ) -> Result<pb::DecideResponse, Problem> {
         let request = request::decide(wire, policy.limits())?;
-        let decided = self.engine.decide(policy, request).await?;
+        let decided = self.engine.decide_traced(policy, request, trace).await?;
         Ok(response::decided(decided))
     }
 }
@@ -64,8 +78,7 @@ impl DecisionService for Service {
     }
 
     async fn decide(&self, wire: Request<pb::DecideRequest>) -> Answer<pb::DecideResponse> {
-        let policy = self.engine.policy();
-        let answer = self.decide_one(&policy, wire.into_inner()).await?;
+        let answer = self.decide_traced(wire.into_inner(), &mut Untraced).await?;
         Ok(Response::new(answer))
     }
 
@@ -78,7 +91,7 @@ impl DecisionService for Service {
         let requests = request::batch(wire.into_inner())?;
         // All side by side, so that a policy port or a store that is slow is waited for once.
         let mut results = stream::iter(requests)
-            .map(|wire| self.decide_one(&policy, wire))
+            .map(async |wire| self.decide_one(&policy, wire, &mut Untraced).await)
             .buffered(MAX_BATCH);
         let mut responses = Vec::new();
         while let Some(result) = results.next().await {

@@ -84,6 +84,16 @@ impl Outcome {
         )
     }
 
+    /// A person would have been asked, had it been more than a dry run; `reason` is why, and may be empty.
+    pub fn would_suspend(reason: &str) -> Self {
+        Self::new(
+            Kind::Suspended,
+            "This would wait for approval: a person would be asked whether it may run. \
+             Nobody has been asked, and it has not run.",
+            reason,
+        )
+    }
+
     /// A person has approved it, and the approval is there for one execution (Claim).
     pub fn approved() -> Self {
         Self::new(

@@ -4,20 +4,25 @@
 //! is compiled whole and never changed afterwards, so a request that holds one sees one revision (S12).
 //!
 //! - `yaml` reads YAML into a tree in which everything has a place; `fields` and `document` read the keys;
-//! - `pattern` and `index` find what concerns a tool id; `rules` evaluates one rule;
+//! - `pattern` and `index` find what concerns a tool id; `rules` evaluates one rule, and `trace` tells how;
 //! - `wrapper` finds the call that a wrapper call makes, with `pointer`, in its arguments;
 //! - `expression` is the only place that knows CEL;
-//! - `port` reads where the operator's own authorization answers, which the engine asks.
+//! - `port` reads where the operator's own authorization answers, which the engine asks;
+//! - `lint` looks for what is allowed and hardly meant; `cases` and `import` are for whoever writes one.
 
+pub mod cases;
 mod document;
 mod error;
 mod expression;
 mod fields;
+pub mod import;
 mod index;
+mod lint;
 mod pattern;
 mod pointer;
 mod port;
 mod rules;
+mod trace;
 mod wrapper;
 mod yaml;
 
@@ -29,7 +34,9 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 pub use self::error::PolicyError;
+pub use self::lint::{Warning, lint};
 pub use self::port::{PortEndpoint, PortSettings};
+pub use self::trace::{Check, Finding, List, ListHit, RuleStep, RuleTrace, Untraced};
 pub use self::wrapper::{Doubt, Resolved, Unresolved};
 
 use self::document::{Document, Mode, PinDocument, Text};
@@ -124,7 +131,7 @@ pub struct Verdict<'p> {
     pub decision: Decision,
     /// The id of the rule that decided, or `default`, or `mode`.
     pub matched_rule: &'p str,
-    /// The rule's reason, or why the rule could not be evaluated, naming it.
+    /// The rule's reason; without one, which of its lists decided; or why it could not be evaluated, naming it.
     pub reason: Option<Cow<'p, str>>,
     /// How a prompt for this call behaves, whoever asks for it.
     pub terms: &'p ApprovalTerms,
@@ -273,9 +280,19 @@ impl Policy {
         }
     }
 
+    /// The ids of the rules, in the order in which they are looked at.
+    pub fn rule_ids(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.id.as_str())
+    }
+
     /// What mode, rules and default say of a call (S4). The first rule that matches decides; a rule that cannot be
     /// evaluated denies.
     pub fn evaluate(&self, facts: &Facts<'_>) -> Verdict<'_> {
+        self.evaluate_traced(facts, &mut Untraced)
+    }
+
+    /// As [`Policy::evaluate`]; `trace` hears of each rule that is looked at.
+    pub fn evaluate_traced(&self, facts: &Facts<'_>, trace: &mut impl RuleTrace) -> Verdict<'_> {
         if let Some(decision) = self.mode {
             return Verdict {
                 decision,
@@ -304,28 +321,26 @@ impl Policy {
                     terms: &self.approval,
                 };
             };
-            match rule.answer(facts, &mut evaluation) {
-                Answer::Skip => {}
-                Answer::Decides(decision) => {
-                    return Verdict {
-                        decision,
-                        matched_rule: &rule.id,
-                        reason: rule.reason.as_deref().map(Cow::Borrowed),
-                        terms: &rule.terms,
-                    };
+            let answer = rule.answer(facts, &mut evaluation);
+            trace.rule(|| rule.step(&answer, facts));
+            let (decision, reason) = match answer {
+                Answer::Skip(_) => continue,
+                Answer::Decides(decision, by) => {
+                    let own = rule.reason.as_deref().map(Cow::Borrowed);
+                    let list = || by.map(|hit| Cow::Owned(hit.reason(&rule.id)));
+                    (decision, own.or_else(list))
                 }
-                Answer::Fails(why) => {
-                    return Verdict {
-                        decision: Decision::Deny,
-                        matched_rule: &rule.id,
-                        reason: Some(Cow::Owned(format!(
-                            "rule `{}` could not be evaluated: {why}",
-                            rule.id
-                        ))),
-                        terms: &rule.terms,
-                    };
+                Answer::Fails(_, why) => {
+                    let reason = format!("rule `{}` could not be evaluated: {why}", rule.id);
+                    (Decision::Deny, Some(Cow::Owned(reason)))
                 }
-            }
+            };
+            return Verdict {
+                decision,
+                matched_rule: &rule.id,
+                reason,
+                terms: &rule.terms,
+            };
         }
         Verdict {
             decision: self.default,
@@ -402,7 +417,7 @@ impl Policy {
             Some((_, Mode::Auto)) | None => None,
         };
         policy.default = default.unwrap_or(policy.default);
-        if let Some(selectors) = selectors {
+        if let Some((_, selectors)) = selectors {
             let selects = |class| selectors.contains(&class);
             policy.selectors = [
                 selects(RiskClass::ReadOnly),

@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod key;
+pub mod nothing;
 pub mod record;
 pub mod redis;
 pub mod sqlite;

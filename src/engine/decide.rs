@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use super::decided::{Decided, Recorded};
 use super::judge::{Finding, Judged, unanswered, why_deny};
-use super::{Engine, EngineError, MAX_ATTEMPTS};
+use super::{Engine, EngineError, MAX_ATTEMPTS, Step, Trace};
 use crate::domain::{ApprovalTerms, AskedCall, RunStart, Scope, Timestamp};
 use crate::outcome::Outcome;
-use crate::policy::{Policy, Verdict};
+use crate::policy::{Policy, Untraced, Verdict};
 use crate::store::{CallKey, Found, Opened, Opening, Place};
 use crate::suspension::{Body, Kind, PARTITIONS, Subject, Suspension, SuspensionId};
 
@@ -49,8 +49,21 @@ impl Engine {
         policy: &Policy,
         request: DecideRequest,
     ) -> Result<Decided, EngineError> {
+        self.decide_traced(policy, request, &mut Untraced).await
+    }
+
+    /// As [`Engine::decide`]; `trace` hears each step.
+    ///
+    /// # Errors
+    /// As [`Engine::decide`].
+    pub async fn decide_traced(
+        &self,
+        policy: &Policy,
+        request: DecideRequest,
+        trace: &mut impl Trace,
+    ) -> Result<Decided, EngineError> {
         match &request.action {
-            Action::Call(asked) => self.decide_call(policy, &request, asked).await,
+            Action::Call(asked) => self.decide_call(policy, &request, asked, trace).await,
             Action::Run(start) => Box::pin(self.decide_run(policy, &request, start)).await,
         }
     }
@@ -60,6 +73,7 @@ impl Engine {
         policy: &Policy,
         request: &DecideRequest,
         asked: &AskedCall,
+        trace: &mut impl Trace,
     ) -> Result<Decided, EngineError> {
         let scope = &request.scope;
         let judged = Judged::new(policy, asked);
@@ -70,6 +84,21 @@ impl Engine {
             return Err(resumed_needs("a run id and a call id or step id"));
         }
         let class = judged.classification.class;
+        if judged.is_a_wrappers() {
+            trace.step(|| Step::Wrapper {
+                wrapper: asked.call.tool.clone(),
+                doubt: judged.doubt().map(ToString::to_string),
+            });
+        }
+        trace.step(|| Step::Classified {
+            tool: call.tool.clone(),
+            class,
+            basis: judged.classification.basis.clone(),
+        });
+        trace.step(|| Step::Selected {
+            asks: judged.selection.asks,
+            by: judged.selection.by.to_owned(),
+        });
         let digest = call.arguments.digest(call.tool.as_str());
         let draft = Decided {
             risk_class: Some(class),
@@ -100,7 +129,7 @@ impl Engine {
             return Ok(draft.with_recorded(recorded));
         }
 
-        let verdict = self.verdict(policy, &judged, scope).await;
+        let verdict = self.verdict(policy, &judged, scope, trace).await;
         let verdict = verdict.unwrap_or_else(|error| unanswered(policy, error));
         let draft = Decided {
             matched_rule: verdict.matched_rule.to_owned(),
@@ -118,6 +147,9 @@ impl Engine {
             }
             Finding::NeedsReview => {}
         }
+        trace.step(|| Step::Review {
+            in_program: call.in_program,
+        });
         let body = body(Some(&verdict));
         // Boxed, so that a call that needs no person does not carry the room for one that does.
         Box::pin(self.review(

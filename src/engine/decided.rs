@@ -122,7 +122,10 @@ impl Decided {
     pub(super) fn suspended(self, reason: String, suspension: Option<Suspension>) -> Self {
         Self {
             effect: Effect::Suspend,
-            outcome: Some(Outcome::suspended(&reason)),
+            outcome: Some(match suspension {
+                Some(_) => Outcome::suspended(&reason),
+                None => Outcome::would_suspend(&reason),
+            }),
             reason,
             suspension,
             ..self

@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 
 use super::port::POLICY_PORT;
-use super::{Engine, EngineError, PortError, Question};
+use super::{Engine, EngineError, PortAnswer, PortError, Question, Step, Trace};
 use crate::classify::Classification;
 use crate::domain::{AskedCall, Decision, Scope, ToolCall};
-use crate::policy::{Facts, Policy, Resolved, Selection, Unresolved, Verdict};
+use crate::policy::{Facts, Policy, Resolved, Selection, Unresolved, Untraced, Verdict};
 use crate::suspension::{Subject, Suspension};
 
 /// A call as policy judges it, and what that needs no asking for.
@@ -69,6 +69,16 @@ impl<'c, 'p> Judged<'c, 'p> {
             selection,
             doubt,
         }
+    }
+
+    /// Whether a wrapper was called, and another call is judged in its place.
+    pub(super) fn is_a_wrappers(&self) -> bool {
+        matches!(self.call, Cow::Owned(_))
+    }
+
+    /// Why it is not known for sure what a wrapper would run.
+    pub(super) fn doubt(&self) -> Option<&Unresolved> {
+        self.doubt.as_ref()
     }
 
     /// What verdict and selectors come to.
@@ -149,20 +159,33 @@ impl Engine {
         policy: &'p Policy,
         judged: &Judged<'_, '_>,
         scope: &Scope,
+        trace: &mut impl Trace,
     ) -> Result<Verdict<'p>, PortError> {
         let call = &*judged.call;
         let class = judged.classification.class;
-        let rules = policy.evaluate(&Facts {
+        let facts = Facts {
             call,
             class,
             scope,
             now: (self.clock)(),
+        };
+        let rules = policy.evaluate_traced(&facts, trace);
+        trace.step(|| Step::Rules {
+            decision: rules.decision,
+            by: rules.matched_rule.to_owned(),
+            reason: rules.reason.as_deref().map(str::to_owned),
         });
         if rules.decision == Decision::Deny {
             return Ok(rules);
         }
         let question = Question::Tool { scope, call, class };
-        Ok(match self.ask_port(policy, question).await? {
+        let answer = self.ask_port(policy, question).await;
+        match &answer {
+            Ok(None) => {}
+            Ok(Some(answer)) => trace.step(|| Step::Port(answer.clone())),
+            Err(error) => trace.step(|| Step::Port(PortAnswer::denial(*error))),
+        }
+        Ok(match answer? {
             Some(answer) => answer.beside(rules),
             None => rules,
         })
@@ -187,7 +210,7 @@ impl Engine {
                     ..ToolCall::clone(call)
                 };
                 let judged = Judged::again(policy, &call);
-                let verdict = self.verdict(policy, &judged, scope).await?;
+                let verdict = self.verdict(policy, &judged, scope, &mut Untraced).await?;
                 let finding = judged.finding(&verdict);
                 (finding, why_deny(&verdict), &verdict.terms.approvers)
             }

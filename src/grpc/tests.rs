@@ -199,3 +199,34 @@ async fn a_malformed_request_is_refused_before_the_store_is_asked() {
         Some(Code::Unavailable)
     );
 }
+
+#[tokio::test]
+async fn what_is_traced_is_what_the_rpc_decides() {
+    use crate::engine::Step;
+    let request = || decide(call("t", false));
+    let mut steps: Vec<Step> = Vec::new();
+    let mut dry = request();
+    dry.dry_run = true;
+    let traced = service().decide_traced(dry, &mut steps).await;
+    // The store is down, and the steps before it were taken.
+    let plain = service().decide(Request::new(request())).await;
+    assert_eq!(traced.unwrap_err().code(), plain.unwrap_err().code());
+    let expected = [
+        Step::Classified {
+            tool: crate::domain::Id::parse("t").unwrap(),
+            class: crate::domain::RiskClass::Destructive,
+            basis: "destructiveHint is true".into(),
+        },
+        Step::Selected {
+            asks: true,
+            by: "@destructive".to_owned(),
+        },
+        Step::Rules {
+            decision: crate::domain::Decision::Allow,
+            by: "default".to_owned(),
+            reason: None,
+        },
+        Step::Review { in_program: false },
+    ];
+    assert_eq!(steps, expected);
+}

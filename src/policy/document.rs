@@ -9,6 +9,8 @@ mod parts;
 use std::collections::HashMap;
 use std::time::Duration;
 
+pub(super) use self::parts::{CLASSES, ORIGINS, call_annotations};
+
 use self::parts::{limits, pin, rule, suspensions, wrapper};
 use super::error::{Place, PolicyError, quoted};
 use super::fields::{Keys, choice, choices, id, items, texts};
@@ -21,7 +23,7 @@ use crate::domain::{Annotations, ApproverRule, Decision, Id, OnExpiry, Origin, R
 #[derive(Debug, Default)]
 pub(super) struct Document<'s> {
     pub(super) mode: Option<(Place<'s>, Mode)>,
-    pub(super) selectors: Option<Vec<RiskClass>>,
+    pub(super) selectors: Option<(Place<'s>, Vec<RiskClass>)>,
     pub(super) always: Vec<Text<'s>>,
     pub(super) never: Vec<Text<'s>>,
     pub(super) default: Option<Decision>,
@@ -153,7 +155,7 @@ const SELECTORS: [(&str, RiskClass); 3] = [
     ("@destructive", RiskClass::Destructive),
 ];
 /// What a rule, or the default, may say.
-const DECISIONS: [(&str, Decision); 3] = [
+pub(super) const DECISIONS: [(&str, Decision); 3] = [
     ("allow", Decision::Allow),
     ("ask", Decision::Ask),
     ("deny", Decision::Deny),
@@ -199,9 +201,8 @@ impl<'s> Document<'s> {
             self.mode = Some((entry.value.place, choice(&entry.key, &entry.value, &MODES)?));
         }
         if let Some(entry) = keys.take("selectors") {
-            self.selectors
-                .get_or_insert_default()
-                .extend(choices(entry, &SELECTORS)?);
+            let (_, selectors) = self.selectors.get_or_insert((entry.place, Vec::new()));
+            selectors.extend(choices(entry, &SELECTORS)?);
         }
         if let Some(entry) = keys.take("always") {
             self.always.extend(texts(entry)?);

@@ -4,6 +4,8 @@
 //! right, so a match takes time linear in the text whatever the text is. No file system semantics: a star
 //! crosses everything.
 
+mod cover;
+
 use std::fmt;
 
 /// A compiled glob. It matches a whole text or not at all, case-sensitively.

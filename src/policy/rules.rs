@@ -2,9 +2,10 @@
 
 use super::Facts;
 use super::document::{ApprovalDocument, RuleDocument, Text};
-use super::error::{PolicyError, quoted};
+use super::error::{PolicyError, listed, quoted};
 use super::expression::{Condition, Evaluation, Truth};
 use super::pattern::Glob;
+use super::trace::{Check, Finding, List, ListHit, RuleStep};
 use crate::domain::{ApprovalTerms, Decision, Origin, RiskClass};
 
 /// A compiled rule. Its tool patterns are in the policy's index.
@@ -16,21 +17,57 @@ pub(super) struct Rule {
     decision: Decision,
     classes: Option<Vec<RiskClass>>,
     origins: Option<Vec<Origin>>,
-    when: Option<Condition>,
-    denylist: Vec<Glob>,
-    sensitive: Vec<Glob>,
-    allowlist: Vec<Glob>,
+    when: Option<When>,
+    denylist: Vec<ArgumentGlob>,
+    sensitive: Vec<ArgumentGlob>,
+    allowlist: Vec<ArgumentGlob>,
+}
+
+/// A condition, and how it was written.
+#[derive(Debug)]
+struct When {
+    condition: Condition,
+    text: String,
+}
+
+/// A glob over the arguments, and how it was written.
+#[derive(Debug)]
+struct ArgumentGlob {
+    glob: Glob,
+    text: String,
 }
 
 /// What a rule whose tool patterns match says.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum Answer<'r> {
     /// It does not match the call.
-    Skip,
-    /// It decides.
-    Decides(Decision),
+    Skip(Check),
+    /// It decides, by its `decision` or by a list.
+    Decides(Decision, Option<Hit<'r>>),
     /// It cannot be evaluated, for this reason: the call is denied.
-    Fails(String),
+    Fails(Check, String),
+}
+
+/// The list that decided, and the glob in it that matches; none where nothing in an allowlist does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hit<'r> {
+    list: List,
+    pattern: Option<&'r str>,
+}
+
+impl Hit<'_> {
+    /// Why the list decided, for people and models: without the glob, as whoever knows it can write around it.
+    pub(super) fn reason(self, rule: &str) -> String {
+        let list = match self.list {
+            List::Denylist => "denylist",
+            List::Sensitive => "sensitive list",
+            List::Allowlist => "allowlist",
+        };
+        match self.pattern {
+            Some(_) => format!("rule `{rule}`: the arguments match its {list}"),
+            None => format!("rule `{rule}`: the arguments match nothing in its {list}"),
+        }
+    }
 }
 
 impl Rule {
@@ -44,7 +81,7 @@ impl Rule {
         let RuleDocument {
             id,
             tools: _,
-            when: _,
+            when: text,
             decision,
             reason,
             approval: own,
@@ -70,7 +107,10 @@ impl Rule {
             decision,
             classes,
             origins,
-            when,
+            when: when.zip(text).map(|(condition, text)| When {
+                condition,
+                text: text.value,
+            }),
             denylist: argument_patterns("denylist", &denylist, warnings)?,
             sensitive: argument_patterns("sensitive", &sensitive, warnings)?,
             allowlist: argument_patterns("allowlist", &allowlist, warnings)?,
@@ -82,60 +122,125 @@ impl Rule {
         &'a self,
         facts: &Facts<'_>,
         evaluation: &mut Evaluation<'a>,
-    ) -> Answer {
+    ) -> Answer<'a> {
         if let Some(classes) = &self.classes
             && !classes.contains(&facts.class)
         {
-            return Answer::Skip;
+            return Answer::Skip(Check::Classes);
         }
         if let Some(origins) = &self.origins {
             match facts.call.origin {
                 Some(origin) if origins.contains(&origin) => {}
-                Some(_) => return Answer::Skip,
+                Some(_) => return Answer::Skip(Check::Origins),
                 // Skipping it would let a caller leave a rule by saying less.
                 None => {
                     return Answer::Fails(
+                        Check::Origins,
                         "it has `origins`, and the call names no origin".to_owned(),
                     );
                 }
             }
         }
         if let Some(when) = &self.when {
-            match evaluation.truth(when) {
+            match evaluation.truth(&when.condition) {
                 Truth::True => {}
-                Truth::False => return Answer::Skip,
-                Truth::Failed(why) => return Answer::Fails(why),
+                Truth::False => return Answer::Skip(Check::When),
+                Truth::Failed(why) => return Answer::Fails(Check::When, why),
             }
         }
-        Answer::Decides(self.decide(facts))
+        let (decision, by) = self.decide(facts);
+        Answer::Decides(decision, by)
+    }
+
+    /// The answer, for whoever follows the evaluation.
+    pub(super) fn step(&self, answer: &Answer<'_>, facts: &Facts<'_>) -> RuleStep {
+        let finding = match answer {
+            Answer::Skip(check) => Finding::Skipped {
+                check: *check,
+                why: self.why_not(*check, facts),
+            },
+            Answer::Decides(decision, by) => Finding::Decides {
+                decision: *decision,
+                by: by.map(|Hit { list, pattern }| ListHit {
+                    list,
+                    pattern: pattern.map(str::to_owned),
+                }),
+            },
+            Answer::Fails(check, why) => Finding::Failed {
+                check: *check,
+                why: why.clone(),
+            },
+        };
+        RuleStep {
+            rule: self.id.clone(),
+            finding,
+        }
+    }
+
+    fn why_not(&self, check: Check, facts: &Facts<'_>) -> String {
+        match check {
+            Check::Classes => {
+                let classes = self.classes.iter().flatten().map(|class| class.name());
+                let classes: Vec<&str> = classes.collect();
+                format!(
+                    "it is for {}, and the call is {}",
+                    listed(&classes),
+                    facts.class
+                )
+            }
+            Check::Origins => {
+                let origins = self.origins.iter().flatten().map(|origin| origin.name());
+                let origins: Vec<&str> = origins.collect();
+                let origin = facts.call.origin.map_or("", Origin::name);
+                format!(
+                    "it is for {}, and the call comes from {origin}",
+                    listed(&origins)
+                )
+            }
+            Check::When => {
+                let text = self.when.as_ref().map_or("", |when| when.text.as_str());
+                format!("{} is false", quoted(text))
+            }
+        }
     }
 
     /// What a rule that matches decides: denylist before sensitive before allowlist before its decision.
-    fn decide(&self, facts: &Facts<'_>) -> Decision {
+    fn decide(&self, facts: &Facts<'_>) -> (Decision, Option<Hit<'_>>) {
         if self.denylist.is_empty() && self.sensitive.is_empty() && self.allowlist.is_empty() {
-            return self.decision;
+            return (self.decision, None);
         }
         let arguments = facts.call.arguments.spaced();
-        let hit = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(&arguments));
-        if hit(&self.denylist) {
-            Decision::Deny
-        } else if hit(&self.sensitive) {
-            Decision::Ask
+        if let Some(hit) = first_hit(List::Denylist, &self.denylist, &arguments) {
+            (Decision::Deny, Some(hit))
+        } else if let Some(hit) = first_hit(List::Sensitive, &self.sensitive, &arguments) {
+            (Decision::Ask, Some(hit))
         } else if self.allowlist.is_empty() {
-            self.decision
-        } else if hit(&self.allowlist) {
-            Decision::Allow
+            (self.decision, None)
+        } else if let Some(hit) = first_hit(List::Allowlist, &self.allowlist, &arguments) {
+            (Decision::Allow, Some(hit))
         } else {
-            Decision::Ask
+            let miss = Hit {
+                list: List::Allowlist,
+                pattern: None,
+            };
+            (Decision::Ask, Some(miss))
         }
     }
+}
+
+fn first_hit<'r>(list: List, globs: &'r [ArgumentGlob], arguments: &str) -> Option<Hit<'r>> {
+    let hit = globs.iter().find(|glob| glob.glob.matches(arguments))?;
+    Some(Hit {
+        list,
+        pattern: Some(&hit.text),
+    })
 }
 
 fn argument_patterns(
     key: &str,
     patterns: &[Text<'_>],
     warnings: &mut Vec<String>,
-) -> Result<Vec<Glob>, PolicyError> {
+) -> Result<Vec<ArgumentGlob>, PolicyError> {
     let mut globs = Vec::with_capacity(patterns.len());
     for pattern in patterns {
         let glob = Glob::arguments(&pattern.value).map_err(|error| {
@@ -145,15 +250,26 @@ fn argument_patterns(
                 quoted(&pattern.value)
             ))
         })?;
-        if !glob.can_match_an_object() {
-            warnings.push(format!(
-                "{}: `{key}`: {} can match no arguments, as they are one JSON object from `{{` to `}}`: write {}",
-                pattern.place().describe(),
-                quoted(&pattern.value),
-                quoted(&format!("*{}*", pattern.value.trim_matches('*')))
-            ));
+        if let Some(message) = unmatched(key, &pattern.value) {
+            warnings.push(format!("{}: {message}", pattern.place().describe()));
         }
-        globs.push(glob);
+        globs.push(ArgumentGlob {
+            glob,
+            text: pattern.value.clone(),
+        });
     }
     Ok(globs)
+}
+
+/// What is wrong with a glob over the arguments that can match none.
+pub(super) fn unmatched(key: &str, pattern: &str) -> Option<String> {
+    let glob = Glob::arguments(pattern).ok()?;
+    if glob.can_match_an_object() {
+        return None;
+    }
+    Some(format!(
+        "`{key}`: {} can match no arguments, as they are one JSON object from `{{` to `}}`: write {}",
+        quoted(pattern),
+        quoted(&format!("*{}*", pattern.trim_matches('*')))
+    ))
 }

@@ -2,7 +2,8 @@
 //! and limits.
 
 use super::{
-    ApprovalDocument, DECISIONS, PinDocument, RuleDocument, SuspensionsDocument, WrapperDocument,
+    ApprovalDocument, DECISIONS, PinDocument, RuleDocument, SuspensionsDocument, Text,
+    WrapperDocument,
 };
 use crate::domain::{
     Annotations, ApproverRule, Id, MAX_ENTRIES, MAX_ENTRY_BYTES, MAX_TEXT_BYTES, OnExpiry, Origin,
@@ -19,13 +20,13 @@ use crate::policy::yaml::{Entry, Node};
 const LATER_SUSPENSIONS: [&str; 4] = ["question", "external", "client_tool", "sign_in"];
 
 /// Classes as rules and labels write them.
-const CLASSES: [(&str, RiskClass); 3] = [
+pub(in crate::policy) const CLASSES: [(&str, RiskClass); 3] = [
     ("read-only", RiskClass::ReadOnly),
     ("write", RiskClass::Write),
     ("destructive", RiskClass::Destructive),
 ];
 /// Origins as rules write them.
-const ORIGINS: [(&str, Origin); 5] = [
+pub(in crate::policy) const ORIGINS: [(&str, Origin); 5] = [
     ("code", Origin::Code),
     ("http", Origin::Http),
     ("mcp", Origin::Mcp),
@@ -186,8 +187,32 @@ pub(super) fn pin<'s>(node: Node<'s>) -> Result<PinDocument<'s>, PolicyError> {
     })
 }
 
-/// Annotations as MCP spells them, and labels.
+/// The operator's annotations: as MCP spells them, and labels that are known.
 fn annotations(entry: Entry<'_>) -> Result<Annotations, PolicyError> {
+    read_annotations(entry, |label| {
+        let names: Vec<&str> = CLASSES.iter().map(|(name, _)| *name).collect();
+        if names.contains(&label.value.to_lowercase().as_str()) {
+            return Ok(());
+        }
+        // A caller's unknown label makes a call destructive; the operator's is a typo that can be put right.
+        Err(label.place().error(format!(
+            "`labels`: {} is no label, expected {}{}",
+            quoted(&label.value),
+            listed(&names),
+            suggestion(&label.value, &names)
+        )))
+    })
+}
+
+/// The annotations of a call, which may have any labels.
+pub(in crate::policy) fn call_annotations(entry: Entry<'_>) -> Result<Annotations, PolicyError> {
+    read_annotations(entry, |_| Ok(()))
+}
+
+fn read_annotations(
+    entry: Entry<'_>,
+    check_label: impl Fn(&Text<'_>) -> Result<(), PolicyError>,
+) -> Result<Annotations, PolicyError> {
     let known = [
         "readOnlyHint",
         "destructiveHint",
@@ -209,17 +234,8 @@ fn annotations(entry: Entry<'_>) -> Result<Annotations, PolicyError> {
         annotations.title = short_text(entry, MAX_TEXT_BYTES)?;
     }
     if let Some(entry) = keys.take("labels") {
-        let names: Vec<&str> = CLASSES.iter().map(|(name, _)| *name).collect();
         for label in texts(entry)? {
-            // A caller's unknown label makes a call destructive; the operator's is a typo that can be put right.
-            if !names.contains(&label.value.to_lowercase().as_str()) {
-                return Err(label.place().error(format!(
-                    "`labels`: {} is no label, expected {}{}",
-                    quoted(&label.value),
-                    listed(&names),
-                    suggestion(&label.value, &names)
-                )));
-            }
+            check_label(&label)?;
             annotations.labels.push(label.value);
         }
     }
