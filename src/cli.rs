@@ -1,4 +1,5 @@
-//! The client commands of the binary: what a person or a script asks of a running server.
+//! The commands of the binary beside serving: what a person or a script asks of a running server, and of a policy's
+//! files (`cli/tools.rs`).
 //!
 //! Here is the list of commands and how each is carried out: flags to request (`cli/flags.rs`,
 //! `cli/request.rs`), the call (`cli/server.rs`), answer to text (`cli/view.rs`) or JSON (`cli/json.rs`). No
@@ -8,12 +9,14 @@ mod choice;
 mod duration;
 mod error;
 mod flags;
+mod input;
 mod json;
 mod output;
 mod request;
 mod server;
 mod text;
 mod time;
+pub mod tools;
 mod view;
 
 pub use choice::{CompletionFlag, OriginFlag, StatusFlag};
@@ -60,13 +63,16 @@ pub enum Exit {
     Suspended,
     /// `decide`: the call is refused.
     Denied,
+    /// `check` or `test`: what was looked at does not hold.
+    Failed,
 }
 
 impl Exit {
-    /// The exit code: 0, 3 or 4. Errors have 1 and 2, see [`CliError::code`].
+    /// The exit code: 0, 1, 3 or 4. Errors have 1 and 2, see [`CliError::code`].
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,
+            Self::Failed => 1,
             Self::Suspended => 3,
             Self::Denied => 4,
         }
@@ -104,7 +110,7 @@ pub async fn run(server: &str, command: ClientCommand, json: bool) -> Result<Exi
             })?;
         }
         ClientCommand::Approve(command) => {
-            let answer = server.resume(command.request()).await?;
+            let answer = server.resume(command.request()?).await?;
             output.print("ResumeResponse", &answer, |screen| {
                 view::answered(&answer, screen)
             })?;
@@ -117,7 +123,9 @@ pub async fn run(server: &str, command: ClientCommand, json: bool) -> Result<Exi
         }
         ClientCommand::Cancel(command) => {
             let answer = server.cancel(command.request()).await?;
-            output.print("CancelResponse", &answer, |_| view::cancelled(&answer))?;
+            output.print("CancelResponse", &answer, |_| {
+                view::cancelled(&answer, command.ends())
+            })?;
         }
         ClientCommand::Claim(command) => {
             let answer = server.claim(command.request()).await?;

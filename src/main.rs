@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use assent::cli::CliError;
 use assent::config::{Cli, Command, ServeFlags, Settings};
 use assent::{cli, probe, startup};
 use tokio::runtime::Builder;
@@ -37,6 +38,13 @@ fn main() -> ExitCode {
         json,
     } = cli;
     let code = runtime.block_on(async {
+        let failed = |error: &CliError| {
+            if json {
+                let _ = writeln!(io::stderr(), "{}", error.to_json());
+                return error.code().into();
+            }
+            fail(error.code(), error)
+        };
         match command {
             None => serve_with(serve).await,
             Some(Command::Serve(serve)) => serve_with(serve).await,
@@ -47,7 +55,11 @@ fn main() -> ExitCode {
             },
             Some(Command::Client(command)) => match cli::run(&server, command, json).await {
                 Ok(exit) => exit.code().into(),
-                Err(error) => fail(error.code(), &error),
+                Err(error) => failed(&error),
+            },
+            Some(Command::Tool(command)) => match cli::tools::run(command, json).await {
+                Ok(exit) => exit.code().into(),
+                Err(error) => failed(&error),
             },
         }
     });

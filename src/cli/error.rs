@@ -7,11 +7,15 @@ use std::path::PathBuf;
 
 use prost::Message;
 use prost_types::Timestamp;
+use serde_json::json;
 use tonic_types::StatusExt;
 
 use super::json::JsonError;
 use super::{text, time, view};
 use crate::pb;
+use crate::policy::PolicyError;
+use crate::policy::import::ImportError;
+use crate::policy_source::PolicySourceError;
 
 /// The domain of Assent's own `google.rpc.ErrorInfo` details.
 const ERROR_DOMAIN: &str = "assent";
@@ -38,6 +42,46 @@ pub enum CliError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// A flag that takes JSON was given, and is empty.
+    #[error("`{0}` is empty: write `{{}}` for no arguments, or leave the flag out")]
+    EmptyJson(&'static str),
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {source}", text::line(&path.to_string_lossy()))]
+    Unreadable {
+        /// The file as it was named.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What `check` was asked about cannot be used.
+    #[error("{}", text::line(&.0.to_string()))]
+    Check(PolicySourceError),
+    /// A policy that another command needs cannot be used.
+    #[error("{}", text::line(&.0.to_string()))]
+    Policy(PolicySourceError),
+    /// A file of test cases cannot be used.
+    #[error("{}", text::line(&.0.to_string()))]
+    Cases(PolicyError),
+    /// A file of test cases names no policy, and no flag does.
+    #[error(
+        "`{}` names no policy: write `policy: FILE` in it, or say `--policy`",
+        text::line(&.0.to_string_lossy())
+    )]
+    NoPolicy(PathBuf),
+    /// A directory has no test cases: that is no test which passes.
+    #[error(
+        "`{}` has no test: write at least one visible file in it that ends in `_test.yaml` or `_test.yml`",
+        text::line(&.0.to_string_lossy())
+    )]
+    NoCases(PathBuf),
+    /// A policy cannot be imported.
+    #[error("cannot import `{}`: {}", text::line(&path.to_string_lossy()), text::line(&source.to_string()))]
+    Import {
+        /// The file as it was named.
+        path: PathBuf,
+        /// Why.
+        source: ImportError,
     },
     /// Nothing listens there.
     #[error(
@@ -96,14 +140,68 @@ impl CliError {
     /// The exit code: 2 if the command line is wrong, as clap has it, else 1.
     pub fn code(&self) -> u8 {
         match self {
-            Self::Address(_) | Self::Tls(_) | Self::ArgumentsFile { .. } => 2,
-            Self::Unreachable { .. }
+            Self::Address(_)
+            | Self::Tls(_)
+            | Self::ArgumentsFile { .. }
+            | Self::EmptyJson(_)
+            | Self::Unreadable { .. }
+            | Self::Policy(_)
+            | Self::Cases(_)
+            | Self::NoPolicy(_)
+            | Self::NoCases(_) => 2,
+            Self::Check(_)
+            | Self::Import { .. }
+            | Self::Unreachable { .. }
             | Self::TimedOut { .. }
             | Self::Broken { .. }
             | Self::Foreign { .. }
             | Self::Refused(_)
             | Self::Json(_)
             | Self::Output(_) => 1,
+        }
+    }
+
+    /// The error for scripts: one line of JSON, with what the server's error had of code, reason and fields.
+    pub fn to_json(&self) -> String {
+        let error = if let Self::Refused(refusal) = self {
+            let violations: Vec<_> = refusal
+                .violations
+                .iter()
+                .map(|(field, description)| json!({"field": field, "description": description}))
+                .collect();
+            json!({
+                "code": refusal.code,
+                "reason": refusal.reason,
+                "message": refusal.sentence,
+                "next": refusal.next,
+                "fieldViolations": violations,
+            })
+        } else {
+            json!({"code": self.status_code(), "message": self.to_string()})
+        };
+        json!({ "error": error }).to_string()
+    }
+
+    /// The name of the gRPC status code where the server, or the way to it, is at fault.
+    fn status_code(&self) -> Option<&'static str> {
+        match self {
+            Self::Unreachable { .. } | Self::Broken { .. } => Some("UNAVAILABLE"),
+            Self::TimedOut { .. } => Some("DEADLINE_EXCEEDED"),
+            Self::Foreign { code, .. } => Some(code),
+            Self::Refused(refusal) => Some(refusal.code),
+            Self::Address(_)
+            | Self::Tls(_)
+            | Self::ArgumentsFile { .. }
+            | Self::EmptyJson(_)
+            | Self::Unreadable { .. }
+            | Self::Check(_)
+            | Self::Policy(_)
+            | Self::Cases(_)
+            | Self::NoPolicy(_)
+            | Self::NoCases(_)
+            | Self::Import { .. }
+            | Self::Json(_)
+            | Self::Output(_) => None,
         }
     }
 
@@ -119,6 +217,7 @@ impl CliError {
                 code,
                 sentence: sentence(status, &info.reason, now),
                 next: next_step(&info.reason),
+                violations: violations(status),
                 reason: text::line(&info.reason),
             });
         }
@@ -163,6 +262,8 @@ pub struct Refusal {
     sentence: String,
     /// What to do about it; empty if there is nothing to say.
     next: &'static str,
+    /// The fields that are wrong, and how.
+    violations: Vec<(String, String)>,
 }
 
 impl Refusal {
@@ -179,6 +280,7 @@ impl std::fmt::Display for Refusal {
             reason,
             sentence,
             next,
+            violations: _,
         } = self;
         f.write_str(sentence)?;
         if !next.is_empty() && !sentence.contains(next) {
@@ -196,19 +298,28 @@ fn sentence(status: &tonic::Status, reason: &str, now: &Timestamp) -> String {
         return resolved(&winner, now);
     }
     let mut sentence = text::line(status.message());
-    let violations = status
-        .get_details_bad_request()
-        .map(|bad| bad.field_violations)
-        .unwrap_or_default();
-    for violation in violations {
-        let field = text::line(&violation.field);
-        let description = text::line(&violation.description);
+    for (field, description) in violations(status) {
         if !sentence.contains(&field) || !sentence.contains(&description) {
             // Writing to a String does not fail.
             let _ = write!(sentence, "; `{field}`: {description}");
         }
     }
     sentence
+}
+
+/// The fields that the server names, and what is wrong with each.
+fn violations(status: &tonic::Status) -> Vec<(String, String)> {
+    let bad_request = status.get_details_bad_request();
+    let violations = bad_request.map(|bad| bad.field_violations);
+    let violations = violations.unwrap_or_default().into_iter();
+    violations
+        .map(|violation| {
+            (
+                text::line(&violation.field),
+                text::line(&violation.description),
+            )
+        })
+        .collect()
 }
 
 /// The suspension as it was resolved, which `ALREADY_RESOLVED` carries beside the usual details.
@@ -253,7 +364,9 @@ fn next_step(reason: &str) -> &'static str {
         "ALREADY_RESOLVED" => "`assent show ID` has the rest",
         "APPROVER_NOT_ELIGIBLE" => "say your roles with `--role`",
         "DIGEST_MISMATCH" => "`assent show ID` shows it",
-        "IN_DOUBT" => "that is `assent complete ID`, or `assent claim ID --force --by YOU`",
+        "IN_DOUBT" => {
+            "that is `assent complete ID --attempt A --outcome O`, or `assent claim ID --attempt NEW_ID --force --by YOU`"
+        }
         "KIND_MISMATCH" => "`approve` and `deny` answer approvals only, see `assent show ID`",
         "NOT_APPROVED" => "`assent show ID` tells how it stands",
         "NOT_CLAIMED" => "first `assent claim ID` with the same `--attempt`",

@@ -45,13 +45,8 @@ pub struct CallFlags {
     #[arg(long, value_name = "ID")]
     pub tool: String,
     /// The arguments: one JSON object, sent as it is written
-    #[arg(
-        long,
-        value_name = "JSON",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub args: String,
+    #[arg(long, value_name = "JSON")]
+    pub args: Option<String>,
     /// Read the arguments from a file, or from standard input if it is `-`
     #[arg(long, value_name = "FILE", conflicts_with = "args")]
     pub args_file: Option<PathBuf>,
@@ -246,13 +241,8 @@ pub struct ApproveCommand {
     #[command(flatten)]
     pub answer: AnswerFlags,
     /// Approve these arguments instead: one JSON object
-    #[arg(
-        long,
-        value_name = "JSON",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub edit_args: String,
+    #[arg(long, value_name = "JSON")]
+    pub edit_args: Option<String>,
 }
 
 /// `assent deny`.

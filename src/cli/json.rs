@@ -28,6 +28,19 @@ pub enum JsonError {
 ///
 /// It holds no character that a terminal would obey: such are written as `\u` escapes.
 pub(super) fn to_json<M: Message>(name: &str, message: &M) -> Result<String, JsonError> {
+    let dynamic = dynamic(name, message)?;
+    Ok(text::json_text(&serde_json::to_string(&dynamic)?))
+}
+
+/// The same as a part of a larger document.
+pub(super) fn to_value<M: Message>(
+    name: &str,
+    message: &M,
+) -> Result<serde_json::Value, JsonError> {
+    Ok(serde_json::to_value(dynamic(name, message)?)?)
+}
+
+fn dynamic<M: Message>(name: &str, message: &M) -> Result<DynamicMessage, JsonError> {
     let pool = DescriptorPool::decode(pb::FILE_DESCRIPTOR_SET)?;
     let full_name = format!("assent.v1.{name}");
     let descriptor = pool
@@ -35,7 +48,7 @@ pub(super) fn to_json<M: Message>(name: &str, message: &M) -> Result<String, Jso
         .ok_or(JsonError::UnknownMessage(full_name))?;
     let mut dynamic = DynamicMessage::new(descriptor);
     dynamic.transcode_from(message)?;
-    Ok(text::json_text(&serde_json::to_string(&dynamic)?))
+    Ok(dynamic)
 }
 
 #[cfg(test)]

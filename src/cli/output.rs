@@ -6,7 +6,7 @@ use prost::Message;
 use prost_types::Timestamp;
 
 use super::error::CliError;
-use super::{json, server};
+use super::{json, server, text};
 
 /// What the text for people depends on beside the answer itself.
 #[derive(Clone, Debug)]
@@ -55,6 +55,14 @@ impl Output {
         let mut line = json::to_json(name, answer)?;
         line.push('\n');
         write(&line)
+    }
+
+    /// Prints a document of our own as one line if JSON is wanted, else nothing.
+    pub(super) fn print_json_value(&self, document: &serde_json::Value) -> Result<(), CliError> {
+        if !self.json {
+            return Ok(());
+        }
+        write(&format!("{}\n", text::json_text(&document.to_string())))
     }
 
     /// Prints text for people unless JSON is wanted.

@@ -2,8 +2,6 @@
 //!
 //! Nothing is checked here that the server checks: it is the one to say what is wrong with a request.
 
-use std::io::Read;
-
 use super::choice::OriginFlag;
 use super::error::CliError;
 use super::flags::{
@@ -11,10 +9,11 @@ use super::flags::{
     CompleteCommand, DecideCommand, DenyCommand, PendingCommand, ScopeFlags, ShowCommand,
     SuspensionFlags,
 };
+use super::input::read_text;
 use crate::pb;
 
 impl ScopeFlags {
-    fn scope(&self) -> pb::Scope {
+    pub(super) fn scope(&self) -> pb::Scope {
         let Self {
             tenant,
             session,
@@ -41,7 +40,7 @@ impl ScopeFlags {
 }
 
 impl CallFlags {
-    fn call(&self) -> Result<pb::ToolCall, CliError> {
+    pub(super) fn call(&self) -> Result<pb::ToolCall, CliError> {
         let arguments_json = self.arguments()?;
         let Self {
             tool,
@@ -84,18 +83,23 @@ impl CallFlags {
 
     fn arguments(&self) -> Result<String, CliError> {
         let Some(path) = &self.args_file else {
-            return Ok(self.args.clone());
+            return json_given("--args", self.args.as_deref());
         };
-        let read = if path.as_os_str() == "-" {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map(|_| text)
-        } else {
-            std::fs::read_to_string(path)
-        };
-        read.map_err(|source| CliError::ArgumentsFile {
+        let text = read_text(path).map_err(|source| CliError::ArgumentsFile {
             path: path.clone(),
             source,
-        })
+        })?;
+        json_given("--args-file", Some(&text))
+    }
+}
+
+/// The JSON that a flag gives; none is empty on the wire. A flag that was given and holds nothing is a variable that was
+/// not set, or a command that printed nothing, and no way to say `{}`.
+fn json_given(flag: &'static str, text: Option<&str>) -> Result<String, CliError> {
+    match text {
+        None => Ok(String::new()),
+        Some(text) if text.trim().is_empty() => Err(CliError::EmptyJson(flag)),
+        Some(text) => Ok(text.to_owned()),
     }
 }
 
@@ -195,14 +199,15 @@ impl AnswerFlags {
 }
 
 impl ApproveCommand {
-    pub(super) fn request(&self) -> pb::ResumeRequest {
+    pub(super) fn request(&self) -> Result<pb::ResumeRequest, CliError> {
         let Self { answer, edit_args } = self;
-        answer.request(|reason| pb::Approval {
+        let edited_arguments_json = json_given("--edit-args", edit_args.as_deref())?;
+        Ok(answer.request(|reason| pb::Approval {
             approved: Some(true),
             reason,
             grant_scope: pb::GrantScope::Unspecified.into(),
-            edited_arguments_json: edit_args.clone(),
-        })
+            edited_arguments_json,
+        }))
     }
 }
 
@@ -219,6 +224,15 @@ impl DenyCommand {
 }
 
 impl CancelCommand {
+    /// What is over afterwards, if not one suspension only.
+    pub(super) fn ends(&self) -> Option<&'static str> {
+        match (&self.run, &self.session) {
+            (Some(_), _) => Some("run"),
+            (None, Some(_)) => Some("session"),
+            (None, None) => None,
+        }
+    }
+
     pub(super) fn request(&self) -> pb::CancelRequest {
         use pb::cancel_request::Target;
         let Self {

@@ -8,7 +8,7 @@ mod history;
 mod listing;
 mod suspension;
 
-use card::Card;
+pub(super) use card::Card;
 pub(super) use listing::listing;
 pub(super) use suspension::suspension;
 
@@ -173,21 +173,25 @@ pub(super) fn claimed(answer: &pb::ClaimResponse, attempt: &str, screen: &Screen
     card.render(screen)
 }
 
-/// What `cancel` prints.
-pub(super) fn cancelled(answer: &pb::CancelResponse) -> String {
+/// What `cancel` prints; `ends` is what it ended with all that was open in it, if anything.
+pub(super) fn cancelled(answer: &pb::CancelResponse, ends: Option<&str>) -> String {
     let pb::CancelResponse {
         suspension_ids,
         cancelled_count,
         voided_count,
     } = answer;
-    if *cancelled_count == 0 && *voided_count == 0 {
-        return "nothing was open: nothing was withdrawn\n".to_owned();
-    }
-    let mut page = format!(
-        "{cancelled_count} pending cancelled, {voided_count} approved and unclaimed voided\n"
-    );
+    let mut page = if *cancelled_count == 0 && *voided_count == 0 {
+        "nothing was open: nothing was withdrawn\n".to_owned()
+    } else {
+        format!(
+            "{cancelled_count} pending cancelled, {voided_count} approved and unclaimed voided\n"
+        )
+    };
     for id in suspension_ids {
         page.push_str(&format!("  {}\n", text::line(id)));
+    }
+    if let Some(ends) = ends {
+        page.push_str(&format!("the {ends} is over: it opens nothing new\n"));
     }
     page
 }
@@ -203,7 +207,7 @@ fn command(verb: &str, suspension: &pb::Suspension, rest: &str, screen: &Screen)
 }
 
 /// The name of a risk class, as labels and rules write it.
-fn class(class: i32) -> &'static str {
+pub(super) fn class(class: i32) -> &'static str {
     match pb::RiskClass::try_from(class) {
         Ok(pb::RiskClass::ReadOnly) => "read-only",
         Ok(pb::RiskClass::Write) => "write",

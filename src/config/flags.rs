@@ -12,6 +12,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::cli::ClientCommand;
+use crate::cli::tools::ToolCommand;
 
 const ABOUT: &str = "May this tool call run, must a person be asked first, or is it refused?";
 
@@ -25,6 +26,7 @@ Start here:
 With rules of your own, and with many replicas:
   assent --policy policy.yaml
   assent --policy policies/ --store redis://127.0.0.1:6379/0
+  assent check policy.yaml    what is wrong in it; `assent explain` says how it decides
 
 Give a store's password in the environment (ASSENT_STORE): other users of the
 machine can read the command line.";
@@ -97,6 +99,10 @@ pub enum Command {
     /// A command for a running server.
     #[command(flatten)]
     Client(ClientCommand),
+
+    /// A command about a policy's files.
+    #[command(flatten)]
+    Tool(ToolCommand),
 }
 
 /// The flags of `assent serve`.
@@ -214,7 +220,41 @@ impl Cli {
             };
             return Err(command.error(ErrorKind::ArgumentConflict, message));
         }
-        Self::from_arg_matches(&matches)
+        let cli = Self::from_arg_matches(&matches)?;
+        if let Some(message) = cli.without_server(&matches) {
+            return Err(command.error(ErrorKind::ArgumentConflict, message));
+        }
+        Ok(cli)
+    }
+}
+
+impl Cli {
+    /// What is wrong with a client's option beside a command that asks no server: it would be passed over.
+    fn without_server(&self, matches: &ArgMatches) -> Option<String> {
+        let command = match &self.command {
+            None => "serve",
+            Some(Command::Serve(_)) => "serve",
+            Some(Command::Tool(command)) => command.name(),
+            Some(Command::Health(_) | Command::Client(_)) => return None,
+        };
+        let below = matches.subcommand().map(|(_, matches)| matches);
+        let given = |flag: &str| {
+            let mut all = std::iter::once(matches).chain(below);
+            all.any(|matches| matches.value_source(flag) == Some(ValueSource::CommandLine))
+        };
+        if given("server") {
+            return Some(match command {
+                "serve" => "`--server` says which server a command asks: write `--listen` to say where to serve".to_owned(),
+                command => format!("`{command}` asks no server: leave out `--server`"),
+            });
+        }
+        if command == "serve" && given("json") {
+            return Some(
+                "`--json` is for what the commands print: write `--log-format json` for the log"
+                    .to_owned(),
+            );
+        }
+        None
     }
 }
 
@@ -263,6 +303,28 @@ mod tests {
             refused.contains("`--allow-remote` is a flag of the server"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn a_clients_option_is_refused_where_no_server_is_asked() {
+        for (arguments, said) in [
+            (&["serve", "--server", "a:1"][..], "write `--listen`"),
+            (&["--server", "a:1", "serve"], "write `--listen`"),
+            (&["--server", "a:1"], "write `--listen`"),
+            (&["serve", "--json"], "write `--log-format json`"),
+            (
+                &["check", "p.yaml", "--server", "a:1"],
+                "`check` asks no server",
+            ),
+            (
+                &["--server", "a:1", "import", "p.json"],
+                "`import` asks no server",
+            ),
+        ] {
+            let refused = read(arguments).err().unwrap();
+            assert!(refused.contains(said), "{refused}");
+        }
+        assert!(read(&["check", "p.yaml", "--json"]).unwrap().json);
     }
 
     #[test]

@@ -149,6 +149,28 @@ fn arguments_can_come_from_a_file() {
 }
 
 #[test]
+fn a_flag_for_json_that_holds_nothing_is_not_taken_for_an_empty_object() {
+    for empty in ["", " \n"] {
+        let command = parse(&["decide", "--tool", "t", "--args", empty]).unwrap();
+        let ClientCommand::Decide(command) = command else {
+            panic!("{command:?}");
+        };
+        assert_eq!(
+            command.request().unwrap_err().to_string(),
+            "`--args` is empty: write `{}` for no arguments, or leave the flag out"
+        );
+        let command = parse(&["approve", "ID", "--by", "me", "--edit-args", empty]).unwrap();
+        let ClientCommand::Approve(command) = command else {
+            panic!("{command:?}");
+        };
+        assert!(matches!(
+            command.request(),
+            Err(CliError::EmptyJson("--edit-args"))
+        ));
+    }
+}
+
+#[test]
 fn classify_sends_the_same_call_as_decide() {
     let flags = ["--tool", "t", "--write", "--origin", "a2a", "--args", "{}"];
     let classified = match parse(&[&["classify"], &flags[..]].concat()) {
@@ -164,7 +186,7 @@ fn an_answer_says_yes_or_no_and_nothing_by_default() {
     let answer = |verb: &str, more: &[&str]| {
         let line: Vec<_> = line.split_whitespace().collect();
         match parse(&[&[verb], &line[..], more].concat()) {
-            Ok(ClientCommand::Approve(command)) => command.request(),
+            Ok(ClientCommand::Approve(command)) => command.request().unwrap(),
             Ok(ClientCommand::Deny(command)) => command.request(),
             other => panic!("{other:?}"),
         }

@@ -11,7 +11,7 @@ const LABEL_COLUMNS: usize = 14;
 /// Labelled values. What is empty is left out; every value is neutralised when it is drawn, and none can reach the
 /// column of the labels.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Card {
+pub(in crate::cli) struct Card {
     rows: Vec<Row>,
 }
 
@@ -24,7 +24,7 @@ struct Row {
 
 impl Card {
     /// A value of one line.
-    pub(super) fn line(&mut self, label: &'static str, value: &str) {
+    pub(in crate::cli) fn line(&mut self, label: &'static str, value: &str) {
         if !value.is_empty() {
             self.push(label, vec![value.to_owned()], true);
         }
@@ -77,7 +77,7 @@ impl Card {
         self.rows.push(Row { label, lines, wrap });
     }
 
-    pub(super) fn render(&self, screen: &Screen) -> String {
+    pub(in crate::cli) fn render(&self, screen: &Screen) -> String {
         let columns = screen
             .width
             .map(|width| width.saturating_sub(LABEL_COLUMNS).max(1));

@@ -143,8 +143,16 @@ pub(super) fn next_commands(card: &mut Card, suspension: &pb::Suspension, screen
     let execution = pb::Execution::try_from(suspension.execution);
     match (status, execution) {
         (Ok(pb::SuspensionStatus::Pending), _) => {
-            card.command("next", &command("approve", " --by YOU"));
-            card.command("or", &command("deny", " --by YOU --reason WHY"));
+            let roles = suspension.approvers.iter().flat_map(|rule| &rule.roles);
+            // Where one of several is needed, the first stands for it.
+            let role = roles
+                .take(1)
+                .map(|role| format!(" --role {}", text::shell_word(role)));
+            let role: String = role.collect();
+            let approve = format!(" --by YOU{role}");
+            card.command("next", &command("approve", &approve));
+            let deny = format!(" --by YOU{role} --reason WHY");
+            card.command("or", &command("deny", &deny));
         }
         (Ok(pb::SuspensionStatus::Approved), Ok(pb::Execution::None)) => {
             card.command("next", &command("claim", " --attempt NEW_ID"));

@@ -121,8 +121,8 @@ fn show_prints_everything_an_approver_needs() {
         "digest        d1",
         "policy        rev",
         "version       1",
-        "next          assent approve 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by YOU",
-        "or            assent deny 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by YOU --reason WHY",
+        "next          assent approve 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by YOU --role manager",
+        "or            assent deny 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by YOU --role manager --reason WHY",
     ];
     assert_eq!(suspension(&waiting(), &screen(None)), page(&lines));
 }
@@ -322,8 +322,8 @@ fn decide_prints_the_decision_and_what_to_do_next() {
         "logged as     dec-1",
         "suspension    6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07",
         "status        pending, deadline in 1h",
-        "next          assent approve 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by YOU --server unix:/s",
-        "or            assent deny 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by YOU --reason WHY --server unix:/s",
+        "next          assent approve 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by YOU --role manager --server unix:/s",
+        "or            assent deny 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by YOU --role manager --reason WHY --server unix:/s",
     ];
     assert_eq!(decision(&answer, false, &screen), page(&lines));
 
@@ -388,8 +388,8 @@ fn an_answer_is_confirmed() {
             "suspension    6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07",
             "about         client.issue_refund",
             "status        pending, deadline in 1h",
-            "next          assent approve 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by YOU",
-            "or            assent deny 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by YOU --reason WHY",
+            "next          assent approve 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by YOU --role manager",
+            "or            assent deny 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by YOU --role manager --reason WHY",
         ])
     );
     suspension.status = pb::SuspensionStatus::Approved.into();
@@ -448,12 +448,16 @@ fn a_cancel_counts_what_it_withdrew() {
         voided_count: 1,
     };
     assert_eq!(
-        cancelled(&answer),
+        cancelled(&answer, None),
         "1 pending cancelled, 1 approved and unclaimed voided\n  i-1\n  i-2\n"
     );
     assert_eq!(
-        cancelled(&pb::CancelResponse::default()),
+        cancelled(&pb::CancelResponse::default(), None),
         "nothing was open: nothing was withdrawn\n"
+    );
+    assert_eq!(
+        cancelled(&pb::CancelResponse::default(), Some("run")),
+        "nothing was open: nothing was withdrawn\nthe run is over: it opens nothing new\n"
     );
 }
 
