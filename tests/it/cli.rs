@@ -343,7 +343,10 @@ async fn what_is_withdrawn_is_counted() {
     .await;
     assert_eq!(
         ended.stdout,
-        format!("1 pending cancelled, 0 approved and unclaimed voided\n  {of_run}\n")
+        format!(
+            "1 pending cancelled, 0 approved and unclaimed voided\n  {of_run}\n\
+             the run is over: it opens nothing new\n"
+        )
     );
     let listed = assent(&server, &["pending", "--status", "cancelled"]).await;
     assert_eq!(listed.stdout.lines().count(), 3, "{}", listed.stdout);
@@ -573,4 +576,80 @@ async fn an_id_that_is_unknown_or_no_id_is_told_so() {
     .await;
     assert_eq!(usage.code(), Some(2));
     assert!(usage.stderr.contains("--by"), "{}", usage.stderr);
+}
+
+#[tokio::test]
+async fn errors_are_json_where_json_is_wanted() {
+    let server = Process::start(&[]);
+    let error = async |arguments: &[&str]| {
+        let ended = assent(&server, &[arguments, &["--json"]].concat()).await;
+        assert_eq!(ended.stdout, "");
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        let error: Value = serde_json::from_str(&ended.stderr).unwrap();
+        (ended.code(), error["error"].clone())
+    };
+    let (code, refused) = error(&["show", "nothing"]).await;
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        (&refused["code"], &refused["reason"]),
+        (&json!("INVALID_ARGUMENT"), &json!("INVALID_REQUEST"))
+    );
+    let violations = refused["fieldViolations"].as_array().unwrap();
+    assert_eq!(violations.len(), 1, "{refused}");
+    assert_eq!(violations[0]["field"], "suspension_id");
+
+    let unknown = "6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07";
+    let (_, refused) = error(&["show", unknown]).await;
+    assert_eq!(
+        (
+            &refused["code"],
+            &refused["reason"],
+            &refused["fieldViolations"]
+        ),
+        (
+            &json!("NOT_FOUND"),
+            &json!("SUSPENSION_NOT_FOUND"),
+            &json!([])
+        )
+    );
+    let (code, refused) = error(&["decide", "--tool", "t", "--args", ""]).await;
+    assert_eq!(code, Some(2));
+    assert_eq!(
+        refused,
+        json!({"code": null, "message": "`--args` is empty: write `{}` for no arguments, or leave the flag out"})
+    );
+}
+
+#[tokio::test]
+async fn a_cancel_of_a_run_says_that_it_is_over() {
+    let server = Process::start(&[]);
+    let run = ["cancel", "--run", "r-1", "--session", "s-1", "--by", "ops"];
+    let ended = assent(&server, &run).await;
+    assert_eq!(
+        ended.stdout,
+        "nothing was open: nothing was withdrawn\nthe run is over: it opens nothing new\n"
+    );
+    let (code, answer) = assent_json(
+        &server,
+        &[
+            &["decide"],
+            REFUND,
+            &["--run", "r-1", "--session", "s-1", "--call-id", "c"],
+        ]
+        .concat(),
+    )
+    .await;
+    assert_eq!((code, &answer["kind"]), (Some(4), &json!("cancelled")));
+}
+
+#[tokio::test]
+async fn a_dry_run_says_nowhere_that_somebody_was_asked() {
+    let server = Process::start(&[]);
+    let (code, answer) = assent_json(&server, &[&["decide", "--dry-run"], REFUND].concat()).await;
+    assert_eq!((code, &answer["kind"]), (Some(3), &json!("suspended")));
+    let message = answer["messageForModel"].as_str().unwrap();
+    assert!(message.contains("Nobody has been asked"), "{message}");
+    let (_, answer) = assent_json(&server, &[&["decide"], REFUND].concat()).await;
+    let message = answer["messageForModel"].as_str().unwrap();
+    assert!(message.contains("a person has been asked"), "{message}");
 }

@@ -23,17 +23,36 @@ fn readme() -> String {
 
 /// The fenced blocks of a language, in order.
 fn blocks(language: &str) -> Vec<String> {
+    fenced(&readme(), language)
+}
+
+/// Those of one section.
+fn blocks_of(heading: &str, language: &str) -> Vec<String> {
+    fenced(&section(heading), language)
+}
+
+fn section(heading: &str) -> String {
     let readme = readme();
+    let start = format!("\n## {heading}\n");
+    let (_, rest) = readme.split_once(&start).expect("a heading");
+    rest.split("\n## ").next().unwrap().to_owned()
+}
+
+fn fenced(text: &str, language: &str) -> Vec<String> {
+    all_fenced(text)
+        .into_iter()
+        .filter_map(|(fence, block)| (fence == language).then_some(block))
+        .collect()
+}
+
+/// All fenced blocks with their language, in order.
+fn all_fenced(text: &str) -> Vec<(String, String)> {
     let mut blocks = Vec::new();
-    let mut open: Option<(bool, String)> = None;
-    for line in readme.lines() {
+    let mut open: Option<(String, String)> = None;
+    for line in text.lines() {
         match (&mut open, line.strip_prefix("```")) {
-            (None, Some(fence)) => open = Some((fence == language, String::new())),
-            (Some(_), Some(_)) => {
-                if let Some((true, block)) = open.take() {
-                    blocks.push(block);
-                }
-            }
+            (None, Some(fence)) => open = Some((fence.to_owned(), String::new())),
+            (Some(_), Some(_)) => blocks.extend(open.take()),
             (Some((_, block)), None) => {
                 block.push_str(line);
                 block.push('\n');
@@ -46,6 +65,10 @@ fn blocks(language: &str) -> Vec<String> {
 
 /// Runs a line as a shell would, with `assent` and the tools that `tests/run` installs on the path.
 fn shell(line: &str, server: &str) -> Output {
+    shell_in(root(), line, server)
+}
+
+fn shell_in(directory: &Path, line: &str, server: &str) -> Output {
     let mut path = vec![
         Path::new(ASSENT).parent().unwrap().to_owned(),
         root().join("target/tools"),
@@ -55,7 +78,7 @@ fn shell(line: &str, server: &str) -> Output {
         .args(["-c", line])
         .env("PATH", std::env::join_paths(path).unwrap())
         .env("ASSENT_SERVER", server)
-        .current_dir(root())
+        .current_dir(directory)
         .output()
         .unwrap()
 }
@@ -69,7 +92,7 @@ fn text(output: &Output) -> String {
 fn the_first_decision_can_be_typed_line_by_line() {
     let server = Process::start(&[]);
     let address = server.address();
-    let commands: Vec<String> = blocks("sh")
+    let commands: Vec<String> = blocks_of("Run it in 30 seconds", "sh")
         .iter()
         .flat_map(|block| block.lines())
         .filter(|line| line.starts_with("assent "))
@@ -166,7 +189,7 @@ fn grpcurl_lists_describes_and_calls_by_reflection() {
 
 #[test]
 fn the_policy_compiles_and_needs_what_it_says() {
-    let [text] = blocks("yaml").try_into().unwrap();
+    let [text] = blocks_of("The policy", "yaml").try_into().unwrap();
     let source = Source {
         name: "policy.yaml".to_owned(),
         text,
@@ -177,8 +200,8 @@ fn the_policy_compiles_and_needs_what_it_says() {
 
 #[test]
 fn a_wrapper_is_judged_as_the_readme_says() {
-    let [policy] = blocks("yaml").try_into().unwrap();
-    let [command] = blocks("console").try_into().unwrap();
+    let [policy] = blocks_of("The policy", "yaml").try_into().unwrap();
+    let [command] = blocks_of("The policy", "console").try_into().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.yaml");
     std::fs::write(&file, policy).unwrap();
@@ -189,6 +212,50 @@ fn a_wrapper_is_judged_as_the_readme_says() {
     let call = &decided["suspension"]["call"];
     assert_eq!(call["tool"], "github__delete_repo");
     assert_eq!(call["argumentsJson"], r#"{"name":"x"}"#);
+}
+
+#[test]
+fn a_policy_is_written_tested_and_broken_line_by_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut last = None;
+    let mut commands = 0;
+    for (language, block) in all_fenced(&section("Write a policy, test it")) {
+        match language.as_str() {
+            "yaml" => {
+                let name = block.lines().next().unwrap().trim_start_matches("# ");
+                std::fs::write(directory.path().join(name), &block).unwrap();
+                let example = root().join("examples/policy").join(name);
+                assert_eq!(std::fs::read_to_string(example).unwrap(), block);
+            }
+            "sh" => {
+                for line in block.lines() {
+                    last = Some((line.to_owned(), shell_in(directory.path(), line, "")));
+                    commands += 1;
+                    let (line, output) = last.as_ref().unwrap();
+                    let expected = if line.contains("explain") {
+                        3
+                    } else if line.starts_with("assent") && line.contains("broken") {
+                        1
+                    } else {
+                        0
+                    };
+                    assert_eq!(
+                        output.status.code(),
+                        Some(expected),
+                        "{line}\n{}",
+                        text(output)
+                    );
+                }
+            }
+            _ => {
+                // What is shown is what the last command printed, or how that begins.
+                let (line, output) = last.take().unwrap();
+                let said = text(&output);
+                assert!(said.starts_with(&block), "{line}\n{said}\n{block}");
+            }
+        }
+    }
+    assert_eq!(commands, 7);
 }
 
 #[test]
