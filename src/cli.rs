@@ -205,8 +205,8 @@ mod tests {
             ]
         );
         assert_eq!(
-            [Exit::Success, Exit::Suspended, Exit::Denied].map(Exit::code),
-            [0, 3, 4]
+            [Exit::Success, Exit::Failed, Exit::Suspended, Exit::Denied].map(Exit::code),
+            [0, 1, 3, 4]
         );
     }
 }

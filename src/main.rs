@@ -40,8 +40,7 @@ fn main() -> ExitCode {
     let code = runtime.block_on(async {
         let failed = |error: &CliError| {
             if json {
-                let _ = writeln!(io::stderr(), "{}", error.to_json());
-                return error.code().into();
+                return say(error.code(), &error.to_json());
             }
             fail(error.code(), error)
         };
@@ -51,7 +50,7 @@ fn main() -> ExitCode {
             Some(Command::Health(flags)) => match probe::run(&server, &flags.service, json).await {
                 Ok(true) => ExitCode::SUCCESS,
                 Ok(false) => ExitCode::FAILURE,
-                Err(error) => fail(FAILURE, &error),
+                Err(error) => failed(&CliError::Probe(error)),
             },
             Some(Command::Client(command)) => match cli::run(&server, command, json).await {
                 Ok(exit) => exit.code().into(),
@@ -80,6 +79,11 @@ async fn serve_with(flags: ServeFlags) -> ExitCode {
 
 /// One sentence on standard error.
 fn fail(code: u8, error: &dyn Display) -> ExitCode {
-    let _ = writeln!(io::stderr(), "error: {error}");
+    say(code, &format_args!("error: {error}"))
+}
+
+fn say(code: u8, what: &dyn Display) -> ExitCode {
+    // Nobody is left to tell if it cannot be written.
+    let _ = writeln!(io::stderr(), "{what}");
     code.into()
 }

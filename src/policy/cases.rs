@@ -35,10 +35,8 @@ pub struct TestFile {
 pub struct Case {
     /// What it shows; no other case of the file has it.
     pub name: String,
-    /// Where it starts.
+    /// The line where it starts.
     pub line: u32,
-    /// Where in the line.
-    pub column: u32,
     /// Where the call is made, and on whose behalf.
     pub scope: CaseScope,
     /// The call.
@@ -187,7 +185,6 @@ fn case(node: Node<'_>) -> Result<Case, PolicyError> {
     Ok(Case {
         name: name.value,
         line: place.line,
-        column: place.column,
         scope,
         call: call("`call`", keys.require("call")?.value, true)?,
         now: keys.take("now").map(moment).transpose()?,

@@ -612,6 +612,8 @@ async fn errors_are_json_where_json_is_wanted() {
             &json!([])
         )
     );
+    let (code, refused) = error(&["health", "--service", "nothing"]).await;
+    assert_eq!((code, &refused["code"]), (Some(1), &json!("NOT_FOUND")));
     let (code, refused) = error(&["decide", "--tool", "t", "--args", ""]).await;
     assert_eq!(code, Some(2));
     assert_eq!(

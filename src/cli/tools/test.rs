@@ -121,7 +121,6 @@ async fn test(file: &str, policy: &Arc<Policy>, case: Case) -> Tested {
     let Case {
         name,
         line,
-        column: _,
         scope: case_scope,
         call,
         now,

@@ -48,7 +48,6 @@ cases:
         cases: vec![Case {
             name: text("everything"),
             line: 4,
-            column: 5,
             scope: CaseScope {
                 tenant: text("acme"),
                 session: text("s"),
