@@ -253,10 +253,14 @@ impl SuspensionStore for RedisStore {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        for answer in self.links.here().commands([redis::cmd("PING")]).await? {
-            checked(answer, "PING")?;
-        }
-        Ok(())
+        // It may have been restarted without its data, or with another's.
+        let link = self.links.here();
+        let written = startup::written_layout(&link, &self.layout).await?;
+        written.map_err(|found| {
+            StoreError::Unusable(format!(
+                "the keys in Redis have another version's layout and partitions, `{found}`"
+            ))
+        })
     }
 
     /// Redis has all of it.

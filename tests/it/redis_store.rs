@@ -397,6 +397,27 @@ async fn a_restarted_server_is_found_again_with_all_that_was_acknowledged() {
 }
 
 #[tokio::test]
+async fn a_server_that_was_restarted_empty_is_told_the_layout_again_and_another_is_noticed() {
+    let mut home = Home::start(&["--save", "", "--appendonly", "no"]).await;
+    let held = open(&home.store, &opening(&scope("s", "r"), None)).await;
+    home.server.restart();
+    home.raw = raw(&home.server).await;
+    const META: [&str; 4] = ["HMGET", "assent:meta", "layout", "partitions"];
+    let nothing: Vec<Option<String>> = home.run(&META).await;
+    assert_eq!(nothing, [None, None]);
+    home.store.check().await.unwrap();
+    assert!(home.store.read(held.id).await.unwrap().0.is_none());
+    let written: Vec<Option<String>> = home.run(&META).await;
+    assert_eq!(written[1].as_deref(), Some("64"));
+    let _: u64 = home.run(&["DEL", "assent:meta"]).await;
+    let _: u64 = home
+        .run(&["HSET", "assent:meta", "layout", "1", "partitions", "32"])
+        .await;
+    let error = home.store.check().await.unwrap_err();
+    assert!(matches!(error, StoreError::Unusable(_)), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_server_that_stays_away_fails_at_once_after_a_while() {
     let mut home = Home::start(&[]).await;
     home.server.kill();

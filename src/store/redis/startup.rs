@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
     Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion,
-    RedisError,
+    RedisError, Value,
 };
 
 use super::RedisSettings;
@@ -128,22 +128,15 @@ impl Server {
             .await
             .map_err(|error| failed("does not say what it is (INFO)", error))?;
         let warnings = facts.judge(&place, allow_eviction)?;
-        let call = Call::new(&META, layout.meta())
-            .number(LAYOUT)
-            .number(PARTITIONS);
-        let found = async { row::list(link.call(call).await?) };
-        let found: Vec<_> = found
+        let found = written_layout(link, layout)
             .await
-            .map_err(|error| failed("does not say how its keys are laid out", error))?
-            .map(|value| row::text(value).unwrap_or_else(|| "?".to_owned()))
-            .collect();
-        if found != [LAYOUT.to_string(), PARTITIONS.to_string()] {
-            return Err(unusable(format!(
-                "the keys in Redis at `{place}` have layout and partitions `{}`, this version needs `{LAYOUT} \
-                 {PARTITIONS}`: use another key prefix, or the version that wrote them",
-                found.join(" ")
-            )));
-        }
+            .map_err(|error| failed("does not say how its keys are laid out", error))?;
+        found.map_err(|found| {
+            unusable(format!(
+                "the keys in Redis at `{place}` have layout and partitions `{found}`, this version needs `{LAYOUT} \
+                 {PARTITIONS}`: use another key prefix, or the version that wrote them"
+            ))
+        })?;
         Ok(warnings)
     }
 
@@ -163,6 +156,32 @@ impl Server {
             ConnectionAddr::Unix(path) => path.display().to_string(),
             _ => "the given address".to_owned(),
         }
+    }
+}
+
+/// How the keys are laid out: as this version has it, else what is written there. Where nothing is written, as after a
+/// restart without data, it is written now.
+pub(super) async fn written_layout(
+    link: &Link,
+    layout: &Layout,
+) -> Result<Result<(), String>, StoreError> {
+    let mut read = redis::cmd("HMGET");
+    read.arg(layout.meta()).arg("layout").arg("partitions");
+    let mut answers = link.commands([read]).await?;
+    let mut found = checked(answers.pop().unwrap_or(Value::Nil), "meta")?;
+    if found == Value::Array(vec![Value::Nil, Value::Nil]) {
+        let call = Call::new(&META, layout.meta())
+            .number(LAYOUT)
+            .number(PARTITIONS);
+        found = link.call(call).await?;
+    }
+    let found: Vec<_> = row::list(found)?
+        .map(|value| row::text(value).unwrap_or_else(|| "?".to_owned()))
+        .collect();
+    if found == [LAYOUT.to_string(), PARTITIONS.to_string()] {
+        Ok(Ok(()))
+    } else {
+        Ok(Err(found.join(" ")))
     }
 }
 
