@@ -23,8 +23,8 @@ pub use choice::{CompletionFlag, OriginFlag, StatusFlag};
 pub use error::{CliError, Refusal};
 pub use flags::{
     AnswerFlags, ApproveCommand, CallFlags, CancelCommand, ClaimCommand, ClassifyCommand,
-    CompleteCommand, DecideCommand, DenyCommand, PendingCommand, ScopeFlags, ShowCommand,
-    SuspensionFlags,
+    CompleteCommand, DecideCommand, DenyCommand, GrantsCommand, PendingCommand, RevokeCommand,
+    ScopeFlags, ShowCommand, SuspensionFlags,
 };
 
 use crate::pb;
@@ -48,6 +48,10 @@ pub enum ClientCommand {
     Deny(DenyCommand),
     /// Withdraw one suspension, or all of a run or a session
     Cancel(CancelCommand),
+    /// List the live session grants: what is allowed without asking
+    Grants(GrantsCommand),
+    /// End a session grant: what it allowed asks again
+    Revoke(RevokeCommand),
     /// Take an approved call for execution, once, and print the arguments to run
     Claim(ClaimCommand),
     /// Record how the execution of a claimed call ended
@@ -127,6 +131,11 @@ pub async fn run(server: &str, command: ClientCommand, json: bool) -> Result<Exi
                 view::cancelled(&answer, command.ends())
             })?;
         }
+        ClientCommand::Grants(command) => grants(&mut server, &command, &output).await?,
+        ClientCommand::Revoke(command) => {
+            let answer = server.revoke_grant(command.request()).await?;
+            output.print("Grant", &answer, |screen| view::revoked(&answer, screen))?;
+        }
         ClientCommand::Claim(command) => {
             let answer = server.claim(command.request()).await?;
             output.print("ClaimResponse", &answer, |screen| {
@@ -180,6 +189,33 @@ async fn pending(
         }
     }
     output.print_text(|screen| view::listing(&listed, !token.is_empty(), screen))
+}
+
+/// As [`pending`], for grants.
+async fn grants(
+    server: &mut Server,
+    command: &GrantsCommand,
+    output: &Output,
+) -> Result<(), CliError> {
+    let mut listed = Vec::new();
+    let mut token = String::new();
+    loop {
+        let page = server.list_grants(command.request(token.clone())).await?;
+        output.print_json("ListGrantsResponse", &page)?;
+        let pb::ListGrantsResponse {
+            grants,
+            next_page_token,
+        } = page;
+        if !output.json() {
+            listed.extend(grants);
+        }
+        let stuck = !next_page_token.is_empty() && next_page_token == token;
+        token = next_page_token;
+        if stuck || token.is_empty() || !command.all {
+            break;
+        }
+    }
+    output.print_text(|screen| view::grants(&listed, !token.is_empty(), screen))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod cancel;
 mod decide;
 mod decided;
 mod execute;
+mod grants;
 mod judge;
 mod list;
 mod port;
@@ -26,15 +27,17 @@ use uuid::Uuid;
 use crate::domain::{Id, OnExpiry, Scope, Timestamp};
 use crate::policy::Policy;
 use crate::store::{
-    Change, Closing, Commit, Committed, Group, KeyHash, Member, Place, StoreError, SuspensionStore,
+    Change, Closing, Commit, Committed, Giving, Group, KeyHash, Member, Place, StoreError,
+    SuspensionStore,
 };
-use crate::suspension::{Refusal, State, Status, Suspension, SuspensionId};
+use crate::suspension::{GrantId, Refusal, State, Status, Suspension, SuspensionId};
 use crate::watch::Waiters;
 
 pub use self::cancel::{Cancelled, Target};
 pub use self::decide::{Action, DecideRequest};
 pub use self::decided::{Decided, Effect};
 pub use self::execute::Receipt;
+pub use self::grants::{GrantsListed, GrantsRequest};
 pub use self::judge::Judged;
 pub use self::list::{ListRequest, Listed, position};
 pub use self::port::{PolicyPort, PortAnswer, PortError, Question};
@@ -75,6 +78,12 @@ pub enum EngineError {
     /// It belongs to another tenant.
     #[error("the suspension belongs to another tenant")]
     AccessDenied,
+    /// No such grant.
+    #[error("no grant has the id `{0}`")]
+    GrantNotFound(GrantId),
+    /// The grant belongs to another tenant.
+    #[error("the grant belongs to another tenant")]
+    GrantAccessDenied,
     /// The state of the suspension does not allow it.
     #[error("{refusal}")]
     Refused {
@@ -248,17 +257,19 @@ impl Engine {
         Ok((committed == Committed::Done).then(|| with_state(suspension, state)))
     }
 
-    /// Writes what somebody made of one record: before `not_after`, and only while its run and its session
-    /// go on. `None` when it is not as it was read any more.
+    /// Writes what somebody made of one record, and the grant that is given with it: before `not_after`, and
+    /// only while its run and its session go on. `None` when it is not as it was read any more.
     async fn write_in_time(
         &self,
         policy: &Policy,
         suspension: Suspension,
         state: State,
         not_after: Option<Timestamp>,
+        giving: Option<Giving>,
     ) -> Result<Option<Suspension>, EngineError> {
         let commit = Commit {
             not_after,
+            giving,
             unless_closed: closings(&suspension.body.scope),
             ..commit_of(policy, &suspension, state.clone())
         };
@@ -372,6 +383,7 @@ impl Engine {
             changes: changes.collect(),
             not_after: None,
             unless_closed: Vec::new(),
+            giving: None,
             closing,
         };
         match self.store.commit(&commit).await {
@@ -402,6 +414,7 @@ fn commit_of(policy: &Policy, suspension: &Suspension, state: State) -> Commit {
         }],
         not_after: None,
         unless_closed: Vec::new(),
+        giving: None,
         closing: None,
     }
 }

@@ -14,7 +14,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use tonic::{Request, Response, Status};
 
-use self::convert::request::{self, Cancel, ClaimOf, Complete, Get, MAX_BATCH, Resume};
+use self::convert::request::{self, Cancel, ClaimOf, Complete, Get, MAX_BATCH, Resume, Revoke};
 use self::convert::response;
 use self::status::Problem;
 use crate::engine::{Engine, Judged, Trace};
@@ -187,13 +187,17 @@ impl DecisionService for Service {
 
     async fn list_grants(
         &self,
-        _: Request<pb::ListGrantsRequest>,
+        wire: Request<pb::ListGrantsRequest>,
     ) -> Answer<pb::ListGrantsResponse> {
-        unimplemented("ListGrants")
+        let request = request::list_grants(wire.into_inner())?;
+        let listed = self.engine.list_grants(&request).await?;
+        Ok(Response::new(response::grants_listed(listed, &request)))
     }
 
-    async fn revoke_grant(&self, _: Request<pb::RevokeGrantRequest>) -> Answer<pb::Grant> {
-        unimplemented("RevokeGrant")
+    async fn revoke_grant(&self, wire: Request<pb::RevokeGrantRequest>) -> Answer<pb::Grant> {
+        let Revoke { tenant, id, by } = request::revoke_grant(wire.into_inner())?;
+        let grant = self.engine.revoke_grant(&tenant, id, &by).await?;
+        Ok(Response::new(response::grant(grant)))
     }
 }
 

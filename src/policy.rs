@@ -107,6 +107,7 @@ pub struct Policy {
     retention: Duration,
     claim_within: Duration,
     claim_lease: Duration,
+    grants_expire: Duration,
     limits: Limits,
     warnings: Vec<String>,
 }
@@ -191,6 +192,7 @@ impl Policy {
             retention: Duration::from_secs(7 * 24 * 60 * 60),
             claim_within: Duration::from_secs(60 * 60),
             claim_lease: Duration::from_secs(5 * 60),
+            grants_expire: Duration::from_secs(24 * 60 * 60),
             limits: Limits::default(),
             warnings: Vec::new(),
         }
@@ -365,6 +367,11 @@ impl Policy {
         self.claim_lease
     }
 
+    /// How long a session grant holds (S8).
+    pub fn grants_expire(&self) -> Duration {
+        self.grants_expire
+    }
+
     /// How long a record outlives the later of its deadline and its last change (S6).
     pub fn retention(&self) -> Duration {
         self.retention
@@ -410,6 +417,7 @@ impl Policy {
             policy_port,
             wrappers,
             suspensions,
+            grants,
             limits,
         } = document;
         policy.mode = match mode {
@@ -441,6 +449,7 @@ impl Policy {
         policy.retention = suspensions.retention.unwrap_or(policy.retention);
         policy.claim_within = suspensions.claim_within.unwrap_or(policy.claim_within);
         policy.claim_lease = suspensions.claim_lease.unwrap_or(policy.claim_lease);
+        policy.grants_expire = grants.unwrap_or(policy.grants_expire);
         policy.limits = limits;
         policy.add_rules(rules)?;
         Ok(policy)

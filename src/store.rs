@@ -3,7 +3,7 @@
 //! A store knows versions, times and indexes, and never a transition: the engine reads a record with
 //! the store's time, runs a pure transition of `suspension.rs` and commits the result, which succeeds
 //! only while nothing it rests on has changed. [`SuspensionStore::open`] is the one richer operation:
-//! idempotency key, closed runs, limit and deadline in one atomic step.
+//! idempotency key, closed runs, grant, limit and deadline in one atomic step.
 
 pub mod clock;
 pub mod key;
@@ -19,9 +19,11 @@ use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use crate::domain::{OnExpiry, Timestamp};
-use crate::suspension::{Body, State, Suspension, SuspensionId, Upkeep};
+use crate::suspension::{
+    Body, Grant, GrantId, OfGrant, OfSuspension, RecordId, State, Suspension, SuspensionId, Upkeep,
+};
 
-pub use self::key::{CallKey, Group, KeyHash, Place};
+pub use self::key::{CallKey, GrantKey, Group, KeyHash, Place};
 
 /// A suspension to be opened.
 #[derive(Clone, Debug)]
@@ -32,6 +34,8 @@ pub struct Opening {
     pub place: Place,
     /// The idempotency key; without one every opening is a new suspension.
     pub key: Option<CallKey>,
+    /// What a grant for the call would be found by; without one none is looked for.
+    pub grant: Option<GrantKey>,
     /// What is asked.
     pub body: Body,
     /// How long it waits: the store adds this to its own time.
@@ -51,6 +55,8 @@ pub enum Opened {
     Existing(Suspension, Timestamp),
     /// Its run or session is over: nothing was opened.
     Closed,
+    /// A live grant was found: nothing was opened. Whether it covers the call is the engine's to say.
+    Granted(Grant),
     /// The session (or run) has as many open suspensions as it may have.
     Full,
 }
@@ -62,6 +68,8 @@ pub struct Found {
     pub suspension: Option<Suspension>,
     /// Whether the run or the session is over, so that nothing new may be opened.
     pub closed: bool,
+    /// The live grant that the key finds, if there is one.
+    pub grant: Option<Grant>,
     /// The store's time.
     pub now: Timestamp,
 }
@@ -92,11 +100,25 @@ pub struct Commit {
     pub not_after: Option<Timestamp>,
     /// The commit fails while one of these ends is remembered: those of [`Place::closings`].
     pub unless_closed: Vec<KeyHash>,
+    /// The grant that is given with it.
+    pub giving: Option<Giving>,
     /// The run or session that ends with it.
     pub closing: Option<Closing>,
 }
 
-/// The end of a run or a session: what is opened in it afterwards is refused.
+/// A grant that is given: it takes the place of one that the same key found before, which ends.
+#[derive(Clone, Debug)]
+pub struct Giving {
+    /// It.
+    pub grant: Grant,
+    /// What it is found by.
+    pub key: GrantKey,
+    /// How long it is kept after its end.
+    pub retention: Duration,
+}
+
+/// The end of a run or a session: what is opened in it afterwards is refused. The grants of a session end
+/// with it.
 #[derive(Clone, Debug)]
 pub struct Closing {
     /// Which; never a tenant.
@@ -158,11 +180,11 @@ pub const MEMBERS_BYTES: usize = 4 * 1024 * 1024;
 
 /// A position in a list: lists are ordered by (deadline, id), which never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cursor {
-    /// The deadline of the last record seen.
+pub struct Cursor<Of = OfSuspension> {
+    /// The deadline of the last record seen, or the end of the last grant.
     pub expire_time: Timestamp,
     /// Its id.
-    pub id: SuspensionId,
+    pub id: RecordId<Of>,
 }
 
 /// What to list.
@@ -185,6 +207,26 @@ pub struct Slice {
     pub suspensions: Vec<Suspension>,
     /// Where to go on; `None` at the end of the list. Corrupt records are passed over.
     pub next: Option<Cursor>,
+}
+
+/// Which grants to list.
+#[derive(Clone, Debug)]
+pub struct GrantQuery {
+    /// Of which tenant or session; a run has no grants of its own.
+    pub group: Group,
+    /// Only those after this position.
+    pub after: Option<Cursor<OfGrant>>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A stretch of a list of grants.
+#[derive(Clone, Debug)]
+pub struct GrantSlice {
+    /// The live grants that can be read, the soonest to end first.
+    pub grants: Vec<Grant>,
+    /// Where to go on; `None` at the end of the list.
+    pub next: Option<Cursor<OfGrant>>,
 }
 
 /// What the sweeper has to look at.
@@ -231,8 +273,13 @@ pub trait SuspensionStore: Send + Sync + 'static {
     /// Reads one record, with the store's time.
     async fn read(&self, id: SuspensionId) -> Result<(Option<Suspension>, Timestamp), StoreError>;
 
-    /// Reads what was recorded for a key, and whether its place is closed.
-    async fn find(&self, place: &Place, key: Option<&CallKey>) -> Result<Found, StoreError>;
+    /// Reads what was recorded for a key, whether its place is closed, and what grant there is.
+    async fn find(
+        &self,
+        place: &Place,
+        key: Option<&CallKey>,
+        grant: Option<&GrantKey>,
+    ) -> Result<Found, StoreError>;
 
     /// Reads the open records of a group in one partition, without their bodies.
     async fn members(&self, partition: u8, group: &Group) -> Result<Members, StoreError>;
@@ -248,6 +295,15 @@ pub trait SuspensionStore: Send + Sync + 'static {
 
     /// Takes up to `limit` records whose time has come, soonest first, and collects what may go.
     async fn due(&self, limit: usize) -> Result<Due, StoreError>;
+
+    /// Reads one grant, live or over.
+    async fn read_grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError>;
+
+    /// Ends a grant now, unless it is over. Gives it as it is then, if there is one.
+    async fn end_grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError>;
+
+    /// Lists the live grants of a tenant or a session, over all partitions they may be in.
+    async fn list_grants(&self, query: &GrantQuery) -> Result<GrantSlice, StoreError>;
 
     /// Hears the id of each record that was opened or changed, by any process. Messages may be lost.
     fn changes(&self) -> broadcast::Receiver<SuspensionId>;

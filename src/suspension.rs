@@ -5,6 +5,7 @@
 //! state or a [`Refusal`]. The engine runs them; the stores only keep their results.
 
 mod execution;
+mod grant;
 mod id;
 mod resolution;
 mod stored;
@@ -19,8 +20,9 @@ use crate::domain::{ApproverRule, Id, OnExpiry, RiskClass, RunStart, Scope, Time
 use crate::outcome::Outcome;
 
 pub use self::execution::{Claim, Claimed, Completion};
-pub use self::id::{PARTITIONS, SuspensionId};
-pub use self::resolution::{Answer, Approval, Reply, Resumed};
+pub use self::grant::{Grant, Leave};
+pub use self::id::{GrantId, OfGrant, OfSuspension, PARTITIONS, RecordId, SuspensionId};
+pub use self::resolution::{Answer, Approval, GrantScope, Reply, Resumed};
 
 /// What was asked: written once, when the suspension is opened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -186,6 +188,9 @@ pub struct Resolution {
     pub reason: String,
     /// What the model is told; none where the call may go on.
     pub outcome: Option<Outcome>,
+    /// The grant that the approval gave, if it was one for the session.
+    #[serde(default)]
+    pub grant_id: Option<GrantId>,
 }
 
 /// Who took an approval back before anybody used it.
@@ -396,6 +401,7 @@ impl State {
                 answer: None,
                 reason: String::new(),
                 outcome: Some(outcome),
+                grant_id: None,
             }),
             changed: now,
             ..self.clone()
@@ -428,6 +434,7 @@ impl State {
                 answer: None,
                 reason: reason.to_owned(),
                 outcome: Some(Outcome::cancelled(reason)),
+                grant_id: None,
             }),
             changed: now,
             ..self.clone()

@@ -234,8 +234,11 @@ Examples:
   assent approve 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by manager-7
   assent approve 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by manager-7 --role manager --reason 'seen the receipt'
   assent approve 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by manager-7 --edit-args '{\"cents\": 100000}'
+  assent approve 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07 --by manager-7 --for-session
 
-Look at it first: `assent show ID`. An approval is for one execution, which `assent claim` takes.")]
+Look at it first: `assent show ID`. An approval is for one execution, which `assent claim` takes. With
+--for-session the same call, with the same arguments, by the same principal and agent in the same session,
+is allowed without asking afterwards: `assent grants` lists such grants and `assent revoke` ends one.")]
 pub struct ApproveCommand {
     /// Who answers what.
     #[command(flatten)]
@@ -243,6 +246,56 @@ pub struct ApproveCommand {
     /// Approve these arguments instead: one JSON object
     #[arg(long, value_name = "JSON")]
     pub edit_args: Option<String>,
+    /// Allow the same call again in this session without asking, until the grant ends
+    #[arg(long)]
+    pub for_session: bool,
+}
+
+/// `assent grants`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  assent grants
+  assent grants --tenant acme --session s-1
+  assent grants --all --json | jq -r '.grants[].id'
+
+With --all, --json prints one document for each page.")]
+pub struct GrantsCommand {
+    /// The tenant; none is a tenant of its own
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub tenant: String,
+    /// Only of this session
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub session: String,
+    /// How many to ask for at once, at most 1000
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 50,
+        value_parser = clap::value_parser!(i32).range(1..=1000)
+    )]
+    pub page_size: i32,
+    /// List all of them, not the first page only
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `assent revoke`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Example:
+  assent revoke 5b1f7d2a-3c8e-4e0b-a6f4-9d0c2e7b1a05 --by manager-7
+
+What the grant allowed asks again from now on. Repeating it is harmless.")]
+pub struct RevokeCommand {
+    /// The grant's id
+    pub id: String,
+    /// Its tenant
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub tenant: String,
+    /// Who revokes; goes on record
+    #[arg(long, value_name = "WHO")]
+    pub by: String,
 }
 
 /// `assent deny`.

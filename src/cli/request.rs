@@ -6,8 +6,8 @@ use super::choice::OriginFlag;
 use super::error::CliError;
 use super::flags::{
     AnswerFlags, ApproveCommand, CallFlags, CancelCommand, ClaimCommand, ClassifyCommand,
-    CompleteCommand, DecideCommand, DenyCommand, PendingCommand, ScopeFlags, ShowCommand,
-    SuspensionFlags,
+    CompleteCommand, DecideCommand, DenyCommand, GrantsCommand, PendingCommand, RevokeCommand,
+    ScopeFlags, ShowCommand, SuspensionFlags,
 };
 use super::input::read_text;
 use crate::pb;
@@ -200,12 +200,21 @@ impl AnswerFlags {
 
 impl ApproveCommand {
     pub(super) fn request(&self) -> Result<pb::ResumeRequest, CliError> {
-        let Self { answer, edit_args } = self;
+        let Self {
+            answer,
+            edit_args,
+            for_session,
+        } = self;
         let edited_arguments_json = json_given("--edit-args", edit_args.as_deref())?;
+        let grant_scope = if *for_session {
+            pb::GrantScope::Session
+        } else {
+            pb::GrantScope::Unspecified
+        };
         Ok(answer.request(|reason| pb::Approval {
             approved: Some(true),
             reason,
-            grant_scope: pb::GrantScope::Unspecified.into(),
+            grant_scope: grant_scope.into(),
             edited_arguments_json,
         }))
     }
@@ -258,6 +267,37 @@ impl CancelCommand {
             by,
             reason,
             target,
+        }
+    }
+}
+
+impl GrantsCommand {
+    pub(super) fn request(&self, page_token: String) -> pb::ListGrantsRequest {
+        let Self {
+            tenant,
+            session,
+            page_size,
+            all: _,
+        } = self.clone();
+        pb::ListGrantsRequest {
+            tenant,
+            session_id: session,
+            page_size,
+            page_token,
+        }
+    }
+}
+
+impl RevokeCommand {
+    pub(super) fn request(&self) -> pb::RevokeGrantRequest {
+        let Self { id, tenant, by } = self.clone();
+        pb::RevokeGrantRequest {
+            grant_id: id,
+            scope: Some(pb::Scope {
+                tenant,
+                ..Default::default()
+            }),
+            by,
         }
     }
 }

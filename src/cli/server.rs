@@ -136,6 +136,26 @@ impl Server {
         .await
     }
 
+    pub(super) async fn list_grants(
+        &mut self,
+        request: pb::ListGrantsRequest,
+    ) -> Result<pb::ListGrantsResponse, CliError> {
+        self.ask(request, ANSWER_DEADLINE, async |client, request| {
+            client.list_grants(request).await
+        })
+        .await
+    }
+
+    pub(super) async fn revoke_grant(
+        &mut self,
+        request: pb::RevokeGrantRequest,
+    ) -> Result<pb::Grant, CliError> {
+        self.ask(request, ANSWER_DEADLINE, async |client, request| {
+            client.revoke_grant(request).await
+        })
+        .await
+    }
+
     pub(super) async fn complete(
         &mut self,
         request: pb::CompleteRequest,

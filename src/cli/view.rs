@@ -4,11 +4,13 @@
 
 mod call;
 mod card;
+mod grants;
 mod history;
 mod listing;
 mod suspension;
 
 pub(super) use card::Card;
+pub(super) use grants::{grants, revoked};
 pub(super) use listing::listing;
 pub(super) use suspension::suspension;
 
@@ -135,6 +137,8 @@ pub(super) fn answered(answer: &pb::ResumeResponse, screen: &Screen) -> String {
     card.line("suspension", &suspension.id);
     card.line("about", suspension::subject(&suspension));
     card.line("status", &suspension::standing(&suspension, &screen.now));
+    let resolution = suspension.resolution.as_ref();
+    card.line("grant", resolution.map_or("", |end| end.grant_id.as_str()));
     suspension::next_commands(&mut card, &suspension, screen);
     card.render(screen)
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::decided::{Decided, Recorded};
+use super::grants::{covers, key_of};
 use super::judge::{Finding, Judged, unanswered, why_deny};
 use super::{Engine, EngineError, MAX_ATTEMPTS, Step, Trace};
 use crate::domain::{ApprovalTerms, AskedCall, RunStart, Scope, Timestamp};
 use crate::outcome::Outcome;
 use crate::policy::{Policy, Untraced, Verdict};
-use crate::store::{CallKey, Found, Opened, Opening, Place};
+use crate::store::{CallKey, Found, GrantKey, Opened, Opening, Place};
 use crate::suspension::{Body, Kind, PARTITIONS, Subject, Suspension, SuspensionId};
 
 /// What is to be decided.
@@ -180,6 +181,7 @@ impl Engine {
         draft: Decided,
         in_program: bool,
     ) -> Result<Decided, EngineError> {
+        let grant = key_of(&body);
         if in_program || request.dry_run {
             if key.is_some()
                 && let Some(recorded) = self.recorded(policy, request, &key, &body).await?
@@ -192,21 +194,28 @@ impl Engine {
                     ..draft.denied(body.reason)
                 });
             }
-            if self.find(&request.scope, key.as_ref()).await?.closed {
+            let found = self.find(&request.scope, key.as_ref(), grant).await?;
+            if found.closed {
                 return Ok(draft.closed());
             }
-            return Ok(draft.suspended(body.reason, None));
+            return Ok(match found.grant.filter(|grant| covers(grant, &body)) {
+                Some(grant) => draft.granted(&grant),
+                None => draft.suspended(body.reason, None),
+            });
         }
         if let Err(full) = self.check_tenant(policy, &request.scope.tenant).await {
-            // What is recorded, or over, answers before a limit does.
-            let found = self.find(&request.scope, key.as_ref()).await?;
+            // What is recorded, over or granted answers before a limit does.
+            let found = self.find(&request.scope, key.as_ref(), grant).await?;
             return match found.suspension {
                 Some(suspension) => {
                     let recorded = self.answer(policy, request, &body, suspension, found.now);
                     Ok(draft.with_recorded(recorded.await?))
                 }
                 None if found.closed => Ok(draft.closed()),
-                None => Err(full),
+                None => match found.grant.filter(|grant| covers(grant, &body)) {
+                    Some(grant) => Ok(draft.granted(&grant)),
+                    None => Err(full),
+                },
             };
         }
         let random = Uuid::new_v4();
@@ -217,16 +226,26 @@ impl Engine {
         let expires = request
             .expires_in
             .map_or(terms.expires, |shorter| shorter.min(terms.expires));
-        let opening = Opening {
+        let mut opening = Opening {
             id,
             place,
             key,
+            grant,
             body,
             expires,
             retention: policy.retention(),
             limit,
         };
-        match self.store.open(&opening).await? {
+        let mut opened = self.store.open(&opening).await?;
+        if let Opened::Granted(grant) = &opened {
+            if covers(grant, &opening.body) {
+                return Ok(draft.granted(grant));
+            }
+            // The call is stricter than it was, or asks for other approvers: as if there were none.
+            opening.grant = None;
+            opened = self.store.open(&opening).await?;
+        }
+        match opened {
             Opened::Created(suspension) => {
                 Ok(draft.suspended(opening.body.reason, Some(suspension)))
             }
@@ -237,6 +256,8 @@ impl Engine {
                 Ok(draft.with_recorded(recorded))
             }
             Opened::Closed => Ok(draft.closed()),
+            // No grant was looked for.
+            Opened::Granted(_) => Err(EngineError::Contended),
             Opened::Full => Err(EngineError::TooManyPending {
                 whose: if request.scope.session_id.is_empty() {
                     "the run"
@@ -248,8 +269,14 @@ impl Engine {
         }
     }
 
-    async fn find(&self, scope: &Scope, key: Option<&CallKey>) -> Result<Found, EngineError> {
-        Ok(self.store.find(&Place::of(scope, 0), key).await?)
+    async fn find(
+        &self,
+        scope: &Scope,
+        key: Option<&CallKey>,
+        grant: Option<GrantKey>,
+    ) -> Result<Found, EngineError> {
+        let place = Place::of(scope, 0);
+        Ok(self.store.find(&place, key, grant.as_ref()).await?)
     }
 
     /// What is recorded for a call, if anything is.
@@ -260,7 +287,7 @@ impl Engine {
         key: &Option<CallKey>,
         body: &Body,
     ) -> Result<Option<Recorded>, EngineError> {
-        let found = self.find(&request.scope, key.as_ref()).await?;
+        let found = self.find(&request.scope, key.as_ref(), None).await?;
         match found.suspension {
             Some(suspension) => self
                 .answer(policy, request, body, suspension, found.now)

@@ -6,7 +6,7 @@ use crate::arguments::Digest;
 use crate::domain::{Id, RiskClass, Timestamp};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
-use crate::suspension::{Execution, Status, Suspension};
+use crate::suspension::{Execution, Grant, GrantId, Status, Suspension};
 
 /// What the client is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Decided {
     pub risk_class: Option<RiskClass>,
     /// The suspension that waits or answered.
     pub suspension: Option<Suspension>,
+    /// The grant that let the call through without asking.
+    pub grant_id: Option<GrantId>,
     /// The tool that was judged; none for a run start.
     pub judged_tool: Option<Id>,
     /// What in policy decided: a rule id, `default`, `mode`, `policy_port`, or empty.
@@ -93,6 +95,7 @@ impl Decided {
             reason: String::new(),
             risk_class: None,
             suspension: None,
+            grant_id: None,
             judged_tool: None,
             matched_rule: String::new(),
             selected_by: String::new(),
@@ -128,6 +131,15 @@ impl Decided {
             }),
             reason,
             suspension,
+            ..self
+        }
+    }
+
+    /// A grant covers it.
+    pub(super) fn granted(self, grant: &Grant) -> Self {
+        Self {
+            reason: format!("`{}` has granted it for the session", grant.leave.by),
+            grant_id: Some(grant.id),
             ..self
         }
     }

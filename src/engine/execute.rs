@@ -36,7 +36,7 @@ impl Engine {
             // What was claimed before an end is not withdrawn by it, and may be taken over after it.
             let written = match not_after {
                 Some(_) => {
-                    self.write_in_time(policy, suspension, state, not_after)
+                    self.write_in_time(policy, suspension, state, not_after, None)
                         .await?
                 }
                 None => self.write(policy, suspension, state).await?,

@@ -12,7 +12,7 @@ const MAX_EXAMINED: usize = 5_000;
 const CHUNK: std::ops::RangeInclusive<usize> = 10..=100;
 
 /// How many bytes of text one page gathers before it ends early.
-const MAX_BYTES: usize = 3 * 1024 * 1024;
+pub(super) const MAX_BYTES: usize = 3 * 1024 * 1024;
 
 /// What to list.
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
 //! Resume: somebody answers (S6).
 
+use super::grants::giving;
 use super::{Engine, EngineError, MAX_ATTEMPTS, refused, with_state};
 use crate::domain::Id;
 use crate::policy::Policy;
@@ -39,7 +40,7 @@ impl Engine {
     ) -> Result<Resumption, EngineError> {
         for _ in 0..MAX_ATTEMPTS {
             let (suspension, now) = self.load(policy, tenant, id).await?;
-            let (state, outcome) = match suspension.resume(reply, now) {
+            let (mut state, outcome) = match suspension.resume(reply, now) {
                 Err(refusal) => return Err(refused(refusal, suspension)),
                 Ok(Resumed::Duplicate) => {
                     return Ok(Resumption {
@@ -54,9 +55,13 @@ impl Engine {
                 self.judge_again(policy, &with_state(suspension.clone(), state.clone()))
                     .await?;
             }
+            let giving = giving(policy, &suspension, reply, now);
+            if let (Some(giving), Some(resolution)) = (&giving, state.resolution.as_mut()) {
+                resolution.grant_id = Some(giving.grant.id);
+            }
             let deadline = suspension.expire_time;
             let written = self
-                .write_in_time(policy, suspension, state, Some(deadline))
+                .write_in_time(policy, suspension, state, Some(deadline), giving)
                 .await?;
             if let Some(suspension) = written {
                 return Ok(Resumption {

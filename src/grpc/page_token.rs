@@ -7,37 +7,46 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::{Id, Timestamp};
-use crate::engine::ListRequest;
+use crate::engine::{GrantsRequest, ListRequest};
 use crate::store::{Cursor, Group};
-use crate::suspension::{Execution, Kind, Status, SuspensionId};
+use crate::suspension::{Execution, Kind, RecordId, Status};
 
 /// Why a token was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a token that the server gave for these filters: begin again without one")]
 pub(super) struct InvalidToken;
 
-/// The token to go on after `position` in the list that `request` asks for. The page size may change
-/// from page to page, the filters may not.
-pub(super) fn write(position: Cursor, request: &ListRequest) -> String {
+/// What a list is of. The page size may change from page to page, this may not.
+pub(super) trait Filters {
+    /// Tells lists apart, on every replica and in every release alike. The order of a filter's values does
+    /// not matter.
+    fn fingerprint(&self) -> u64;
+}
+
+/// The token to go on after `position` in the list of `filters`.
+pub(super) fn write<Of>(position: Cursor<Of>, filters: &impl Filters) -> String {
     let Cursor { expire_time, id } = position;
-    let filters = fingerprint(request);
+    let filters = filters.fingerprint();
     let millis = expire_time.millis().cast_unsigned();
     format!("{filters:016x}{millis:016x}{id}")
 }
 
-/// Reads a token that was given for the filters of `request`.
-pub(super) fn read(token: &str, request: &ListRequest) -> Result<Cursor, InvalidToken> {
+/// Reads a token that was given for these filters.
+pub(super) fn read<Of: Copy>(
+    token: &str,
+    filters: &impl Filters,
+) -> Result<Cursor<Of>, InvalidToken> {
     let position = position(token).ok_or(InvalidToken)?;
     // One spelling only, and the fingerprint with it.
-    if write(position, request) != token {
+    if write(position, filters) != token {
         return Err(InvalidToken);
     }
     Ok(position)
 }
 
-fn position(token: &str) -> Option<Cursor> {
+fn position<Of>(token: &str) -> Option<Cursor<Of>> {
     let millis = u64::from_str_radix(token.get(16..32)?, 16).ok()?;
-    let id = SuspensionId::parse(token.get(32..)?)?;
+    let id = RecordId::parse(token.get(32..)?)?;
     id.partition()?;
     Some(Cursor {
         expire_time: Timestamp::from_millis(millis.cast_signed()),
@@ -45,61 +54,82 @@ fn position(token: &str) -> Option<Cursor> {
     })
 }
 
-/// Tells lists apart, on every replica and in every release alike. The order of a filter's values does
-/// not matter.
-fn fingerprint(request: &ListRequest) -> u64 {
-    let ListRequest {
-        group,
-        kinds,
-        statuses,
-        executions,
-        page_size: _,
-        after: _,
-    } = request;
-    let mut parts = Parts(Sha256::new());
-    match group {
-        Group::Tenant { tenant } => parts.ids(0, &[tenant]),
-        Group::Session { tenant, session } => parts.ids(1, &[tenant, session]),
-        Group::Run {
-            tenant,
-            session: Some(session),
-            run,
-        } => parts.ids(2, &[tenant, session, run]),
-        Group::Run {
-            tenant,
-            session: None,
-            run,
-        } => parts.ids(3, &[tenant, run]),
+impl Filters for ListRequest {
+    fn fingerprint(&self) -> u64 {
+        let ListRequest {
+            group,
+            kinds,
+            statuses,
+            executions,
+            page_size: _,
+            after: _,
+        } = self;
+        let mut parts = Parts(Sha256::new());
+        parts.group(group);
+        parts.set(kinds.iter().map(|kind| match kind {
+            Kind::Approval => 1,
+            Kind::Question => 2,
+            Kind::External => 4,
+            Kind::ClientTool => 8,
+            Kind::SignIn => 16,
+        }));
+        parts.set(statuses.iter().map(|status| match status {
+            Status::Pending => 1,
+            Status::Approved => 2,
+            Status::Denied => 4,
+            Status::Answered => 8,
+            Status::Expired => 16,
+            Status::Cancelled => 32,
+        }));
+        parts.set(executions.iter().map(|execution| match execution {
+            Execution::None => 1,
+            Execution::Claimed => 2,
+            Execution::Completed => 4,
+            Execution::InDoubt => 8,
+            Execution::Voided => 16,
+        }));
+        parts.sum()
     }
-    parts.set(kinds.iter().map(|kind| match kind {
-        Kind::Approval => 1,
-        Kind::Question => 2,
-        Kind::External => 4,
-        Kind::ClientTool => 8,
-        Kind::SignIn => 16,
-    }));
-    parts.set(statuses.iter().map(|status| match status {
-        Status::Pending => 1,
-        Status::Approved => 2,
-        Status::Denied => 4,
-        Status::Answered => 8,
-        Status::Expired => 16,
-        Status::Cancelled => 32,
-    }));
-    parts.set(executions.iter().map(|execution| match execution {
-        Execution::None => 1,
-        Execution::Claimed => 2,
-        Execution::Completed => 4,
-        Execution::InDoubt => 8,
-        Execution::Voided => 16,
-    }));
-    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(parts.0.finalize());
-    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+impl Filters for GrantsRequest {
+    fn fingerprint(&self) -> u64 {
+        let Self {
+            group,
+            page_size: _,
+            after: _,
+        } = self;
+        let mut parts = Parts(Sha256::new_with_prefix("grants"));
+        parts.group(group);
+        parts.sum()
+    }
 }
 
 struct Parts(Sha256);
 
 impl Parts {
+    fn group(&mut self, group: &Group) {
+        match group {
+            Group::Tenant { tenant } => self.ids(0, &[tenant]),
+            Group::Session { tenant, session } => self.ids(1, &[tenant, session]),
+            Group::Run {
+                tenant,
+                session: Some(session),
+                run,
+            } => self.ids(2, &[tenant, session, run]),
+            Group::Run {
+                tenant,
+                session: None,
+                run,
+            } => self.ids(3, &[tenant, run]),
+        }
+    }
+
+    fn sum(self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(self.0.finalize());
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+
     fn ids(&mut self, tag: u8, ids: &[&Id]) {
         self.0.update([tag]);
         for id in ids {
@@ -117,6 +147,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suspension::{OfSuspension, SuspensionId};
 
     const ID: &str = "0192f0c1-0000-7000-8000-00000000000a";
 
@@ -206,15 +237,38 @@ mod tests {
             },
         ];
         for (index, other) in others.iter().enumerate() {
-            assert_eq!(read(&token, other), Err(InvalidToken), "{other:?}");
+            assert_eq!(
+                read::<OfSuspension>(&token, other),
+                Err(InvalidToken),
+                "{other:?}"
+            );
             for another in others.iter().skip(index + 1) {
                 assert_ne!(
-                    fingerprint(other),
-                    fingerprint(another),
+                    other.fingerprint(),
+                    another.fingerprint(),
                     "{other:?} {another:?}"
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_token_for_suspensions_is_none_for_grants_of_the_same_tenant() {
+        let grants = |group| GrantsRequest {
+            group,
+            page_size: 50,
+            after: None,
+        };
+        let tenant = grants(request().group);
+        let token = write(cursor(7), &request());
+        assert_eq!(read::<OfSuspension>(&token, &tenant), Err(InvalidToken));
+        let token = write(cursor(7), &tenant);
+        assert_eq!(read(&token, &tenant), Ok(cursor(7)));
+        let session = grants(Group::Session {
+            tenant: id("acme"),
+            session: id("s"),
+        });
+        assert_eq!(read::<OfSuspension>(&token, &session), Err(InvalidToken));
     }
 
     #[test]
@@ -245,12 +299,16 @@ mod tests {
                 .filter(|changed| *changed != good && !changed_position_only(changed, &good)),
         );
         for token in wrong {
-            assert_eq!(read(&token, &request()), Err(InvalidToken), "{token}");
+            assert_eq!(
+                read::<OfSuspension>(&token, &request()),
+                Err(InvalidToken),
+                "{token}"
+            );
         }
     }
 
     /// A changed position is another place in the same list, which does no harm.
     fn changed_position_only(changed: &str, good: &str) -> bool {
-        changed[..16] == good[..16] && position(changed).is_some()
+        changed[..16] == good[..16] && position::<OfSuspension>(changed).is_some()
     }
 }

@@ -121,7 +121,10 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Invalid { field, message } => InvalidField::new(field, message).into(),
             EngineError::NotFound(_) => Self::new(Code::NotFound, "SUSPENSION_NOT_FOUND", &text),
-            EngineError::AccessDenied => Self::new(Code::PermissionDenied, "ACCESS_DENIED", &text),
+            EngineError::GrantNotFound(_) => Self::new(Code::NotFound, "GRANT_NOT_FOUND", &text),
+            EngineError::AccessDenied | EngineError::GrantAccessDenied => {
+                Self::new(Code::PermissionDenied, "ACCESS_DENIED", &text)
+            }
             EngineError::Refused {
                 refusal,
                 suspension,

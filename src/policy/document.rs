@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(super) use self::parts::{CLASSES, ORIGINS, call_annotations};
 
-use self::parts::{limits, pin, rule, suspensions, wrapper};
+use self::parts::{grants, limits, pin, rule, suspensions, wrapper};
 use super::error::{Place, PolicyError, quoted};
 use super::fields::{Keys, choice, choices, id, items, texts};
 use super::port::{PortSettings, policy_port};
@@ -33,6 +33,8 @@ pub(super) struct Document<'s> {
     pub(super) wrappers: Vec<WrapperDocument<'s>>,
     pub(super) policy_port: Option<PortSettings>,
     pub(super) suspensions: SuspensionsDocument,
+    /// How long a session grant holds.
+    pub(super) grants: Option<Duration>,
     pub(super) limits: Limits,
 }
 
@@ -131,7 +133,7 @@ const LISTS: [&str; 7] = [
     "wrappers",
 ];
 /// The keys that this version reads.
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     "version",
     "mode",
     "selectors",
@@ -144,10 +146,9 @@ const KNOWN: [&str; 13] = [
     "wrappers",
     "policy_port",
     "suspensions",
+    "grants",
     "limits",
 ];
-/// The keys that a later version reads.
-const LATER: [&str; 1] = ["grants"];
 /// Classes as selectors write them.
 const SELECTORS: [(&str, RiskClass); 3] = [
     ("@read-only", RiskClass::ReadOnly),
@@ -176,7 +177,7 @@ impl<'s> Document<'s> {
                 Place::start(source)
                     .error("the document has no keys: write `version: 1` if no rule is meant")
             })?;
-            let mut keys = Keys::of("the document", root, &KNOWN, &LATER)?;
+            let mut keys = Keys::of("the document", root, &KNOWN, &[])?;
             for entry in keys.entries() {
                 if !LISTS.contains(&entry.key.as_str())
                     && let Some(first) = single.insert(entry.key.clone(), entry.place)
@@ -241,6 +242,9 @@ impl<'s> Document<'s> {
         }
         if let Some(entry) = keys.take("suspensions") {
             self.suspensions = suspensions(entry)?;
+        }
+        if let Some(entry) = keys.take("grants") {
+            self.grants = grants(entry)?;
         }
         if let Some(entry) = keys.take("limits") {
             self.limits = limits(entry)?;

@@ -254,12 +254,17 @@ fn what_is_wrong_with_a_document_is_said_with_its_place() {
             "policy.yaml:1:7: `mode`: `!!str` is a YAML tag",
             "",
         ),
-        // What a later version honours.
         (
-            "grants: {expires: 1h}\n",
-            "policy.yaml:1:1: `grants` is not honoured by this version",
+            "grants: {expire: 1h}\n",
+            "policy.yaml:1:10: `expire` is no key of `grants`",
+            "expires",
+        ),
+        (
+            "grants: {expires: 0h}\n",
+            "policy.yaml:1:19: `expires`: a duration must be above zero",
             "",
         ),
+        // What a later version honours.
         (
             "suspensions:\n  question: {expires: 1h}\n",
             "policy.yaml:2:3: `question` is not honoured by this version",

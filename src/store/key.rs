@@ -5,7 +5,7 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::arguments::write_hex;
+use crate::arguments::{Digest, write_hex};
 use crate::domain::{Id, Scope};
 use crate::suspension::{Kind, PARTITIONS};
 
@@ -14,10 +14,14 @@ use crate::suspension::{Kind, PARTITIONS};
 pub struct KeyHash([u8; 16]);
 
 impl KeyHash {
-    /// Hashes the parts, each behind its length, under a label that keeps uses apart.
     fn of(label: &str, parts: &[&Id]) -> Self {
+        Self::of_texts(label, parts.iter().map(|part| part.as_str()))
+    }
+
+    /// Hashes the parts, each behind its length, under a label that keeps uses apart.
+    fn of_texts<'a>(label: &'a str, parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hasher = Sha256::new();
-        for part in std::iter::once(label).chain(parts.iter().map(|part| part.as_str())) {
+        for part in std::iter::once(label).chain(parts) {
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part.as_bytes());
         }
@@ -258,6 +262,59 @@ impl CallKey {
         let mut parts = vec![&scope.tenant, &scope.session_id, &scope.run_id];
         parts.extend(id);
         Some(Self(KeyHash::of(&format!("{kind} {what}"), &parts)))
+    }
+
+    /// The hash itself.
+    pub fn hash(&self) -> KeyHash {
+        self.0
+    }
+}
+
+/// What a session grant is found by: all of a call that must be the same (S8). A principal without an id is
+/// the same only where all that is said of it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GrantKey(KeyHash);
+
+impl GrantKey {
+    /// The key of a call under a revision of the policy; `None` without a session, as no grant is there.
+    pub fn of(
+        scope: &Scope,
+        tool: &Id,
+        server: &Id,
+        arguments: &Digest,
+        policy_revision: &str,
+    ) -> Option<Self> {
+        let Scope {
+            tenant,
+            principal,
+            session_id,
+            run_id: _,
+            parent_run_id: _,
+            agent_path,
+        } = scope;
+        if session_id.is_empty() {
+            return None;
+        }
+        let arguments = arguments.to_string();
+        let counts = [
+            principal.roles.len(),
+            principal.attributes.len(),
+            agent_path.len(),
+        ];
+        let [roles, attributes, agents] = counts.map(|count| count.to_string());
+        let mut parts = vec![tenant.as_str(), session_id.as_str(), principal.id.as_str()];
+        if principal.id.is_empty() {
+            parts.push(&roles);
+            parts.extend(principal.roles.iter().map(String::as_str));
+            parts.push(&attributes);
+            for (key, value) in &principal.attributes {
+                parts.extend([key.as_str(), value.as_str()]);
+            }
+        }
+        parts.push(&agents);
+        parts.extend(agent_path.iter().map(String::as_str));
+        parts.extend([tool.as_str(), server.as_str(), &arguments, policy_revision]);
+        Some(Self(KeyHash::of_texts("grant", parts)))
     }
 
     /// The hash itself.

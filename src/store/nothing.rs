@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use tokio::sync::broadcast;
 
 use super::{
-    CallKey, Commit, Committed, Due, Found, Group, Members, Opened, Opening, Place, Query, Slice,
-    StoreError, SuspensionStore,
+    CallKey, Commit, Committed, Due, Found, GrantKey, GrantQuery, GrantSlice, Group, Members,
+    Opened, Opening, Place, Query, Slice, StoreError, SuspensionStore,
 };
 use crate::domain::Timestamp;
-use crate::suspension::{Suspension, SuspensionId};
+use crate::suspension::{Grant, GrantId, Suspension, SuspensionId};
 
-/// Nothing is recorded for any call and no run is over. What a dry run does not ask for is refused.
+/// Nothing is recorded for any call, no run is over and nothing is granted. What a dry run does not ask for is refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Nothing {
     now: Timestamp,
@@ -39,10 +39,16 @@ impl SuspensionStore for Nothing {
         Ok((None, self.now))
     }
 
-    async fn find(&self, _: &Place, _: Option<&CallKey>) -> Result<Found, StoreError> {
+    async fn find(
+        &self,
+        _: &Place,
+        _: Option<&CallKey>,
+        _: Option<&GrantKey>,
+    ) -> Result<Found, StoreError> {
         Ok(Found {
             suspension: None,
             closed: false,
+            grant: None,
             now: self.now,
         })
     }
@@ -64,6 +70,18 @@ impl SuspensionStore for Nothing {
     }
 
     async fn due(&self, _: usize) -> Result<Due, StoreError> {
+        refused()
+    }
+
+    async fn read_grant(&self, _: GrantId) -> Result<Option<Grant>, StoreError> {
+        Ok(None)
+    }
+
+    async fn end_grant(&self, _: GrantId) -> Result<Option<Grant>, StoreError> {
+        refused()
+    }
+
+    async fn list_grants(&self, _: &GrantQuery) -> Result<GrantSlice, StoreError> {
         refused()
     }
 

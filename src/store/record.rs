@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 
 use super::{KeyHash, Member, StoreError};
 use crate::domain::{OnExpiry, Timestamp};
-use crate::suspension::{Body, State, Suspension, SuspensionId};
+use crate::suspension::{Body, Grant, GrantId, Leave, RecordId, State, Suspension, SuspensionId};
 
 /// The format this version writes. A record of a newer one is refused, not guessed at.
 pub const FORMAT: u32 = 1;
@@ -87,6 +87,45 @@ impl StoredMember<'_> {
     }
 }
 
+/// What a store holds of a grant.
+#[derive(Clone, Debug)]
+pub struct StoredGrant<'a> {
+    /// Its id.
+    pub id: GrantId,
+    /// The format it was written in.
+    pub format: u32,
+    /// The leave's JSON.
+    pub leave: &'a [u8],
+    /// When it was given.
+    pub create_time: Timestamp,
+    /// When it ends.
+    pub expire_time: Timestamp,
+}
+
+impl StoredGrant<'_> {
+    /// Reads the grant.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] when it is not what this version wrote, or in a newer format.
+    pub fn decode(&self) -> Result<Grant, StoreError> {
+        check_format(self.id, self.format)?;
+        Ok(Grant {
+            id: self.id,
+            leave: parse(self.id, self.leave)?,
+            create_time: self.create_time,
+            expire_time: self.expire_time,
+        })
+    }
+}
+
+/// Spells the leave of a grant.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] when it cannot be spelled, which every valid leave can.
+pub fn encode_leave(id: GrantId, leave: &Leave) -> Result<String, StoreError> {
+    encode(id, leave)
+}
+
 /// How what happens at the deadline is spelled beside the body, which is not read then.
 pub fn on_expiry_word(on_expiry: OnExpiry) -> &'static str {
     match on_expiry {
@@ -95,7 +134,7 @@ pub fn on_expiry_word(on_expiry: OnExpiry) -> &'static str {
     }
 }
 
-fn check_format(id: SuspensionId, format: u32) -> Result<(), StoreError> {
+fn check_format<Of>(id: RecordId<Of>, format: u32) -> Result<(), StoreError> {
     if format == FORMAT {
         return Ok(());
     }
@@ -103,11 +142,11 @@ fn check_format(id: SuspensionId, format: u32) -> Result<(), StoreError> {
     Err(corrupt(id, cause))
 }
 
-fn parse<T: DeserializeOwned>(id: SuspensionId, json: &[u8]) -> Result<T, StoreError> {
+fn parse<T: DeserializeOwned, Of>(id: RecordId<Of>, json: &[u8]) -> Result<T, StoreError> {
     serde_json::from_slice(json).map_err(|error| corrupt(id, error.to_string()))
 }
 
-fn corrupt(id: SuspensionId, cause: impl Into<String>) -> StoreError {
+fn corrupt<Of>(id: RecordId<Of>, cause: impl Into<String>) -> StoreError {
     StoreError::Corrupt {
         id: id.to_string(),
         cause: cause.into(),
@@ -130,6 +169,6 @@ pub fn encode_state(id: SuspensionId, state: &State) -> Result<String, StoreErro
     encode(id, state)
 }
 
-fn encode<T: serde::Serialize>(id: SuspensionId, value: &T) -> Result<String, StoreError> {
+fn encode<T: serde::Serialize, Of>(id: RecordId<Of>, value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| corrupt(id, error.to_string()))
 }

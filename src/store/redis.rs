@@ -6,6 +6,7 @@
 
 mod changes;
 mod failure;
+mod grants;
 mod layout;
 mod link;
 mod links;
@@ -27,21 +28,23 @@ use tokio::sync::broadcast;
 use self::changes::Changes;
 use self::failure::{corrupt, unexpected};
 use self::layout::{Layout, Partition};
-use self::link::checked;
 use self::links::Links;
 use self::row::Row;
-use self::script::{Call, FIND, READ};
+use self::script::{COUNT, Call, FIND, READ};
 use super::clock::ClockOffset;
 use super::{
-    CallKey, Commit, Committed, Due, Found, Group, Members, Opened, Opening, Place, Query, Slice,
-    StoreError, SuspensionStore,
+    CallKey, Commit, Committed, Due, Found, GrantKey, GrantQuery, GrantSlice, Group, Members,
+    Opened, Opening, Place, Query, Slice, StoreError, SuspensionStore,
 };
 use crate::domain::Timestamp;
-use crate::suspension::{Suspension, SuspensionId};
+use crate::suspension::{Grant, GrantId, Suspension, SuspensionId};
 
 /// How long keys outlive what they hold, in milliseconds: the sweeper collects a record in time and trims its
 /// indexes, and what it could not collect in a day of outage Redis drops.
 const GRACE: i64 = 24 * 60 * 60 * 1000;
+
+/// How many ids without a record one count takes out of an index.
+const TRIMMED: usize = 1000;
 
 /// The most milliseconds that a script is told, as Lua's numbers are exact up to twice that: 142,000 years.
 const MAX_MILLIS: i64 = 1 << 52;
@@ -175,7 +178,12 @@ impl SuspensionStore for RedisStore {
         Ok((Row::read(id, answer).suspension()?, now))
     }
 
-    async fn find(&self, place: &Place, key: Option<&CallKey>) -> Result<Found, StoreError> {
+    async fn find(
+        &self,
+        place: &Place,
+        key: Option<&CallKey>,
+        grant: Option<&GrantKey>,
+    ) -> Result<Found, StoreError> {
         let partition = self.partition(place.partition)?;
         let call = self
             .timed(&FIND, partition.due())
@@ -186,10 +194,13 @@ impl SuspensionStore for RedisStore {
                     .map(|closing| partition.closing(*closing)),
             )
             .keys(key.map(|key| partition.call(key.hash())))
-            .number(place.closings.len());
+            .keys(grant.map(|key| partition.grant_of(key.hash())))
+            .number(place.closings.len())
+            .number(u8::from(key.is_some()));
         let mut answer = row::list(self.links.here().call(call).await?)?;
         let now = row::time(answer.next())?;
         let closed = !matches!(answer.next(), Some(Value::Int(0)));
+        let grant = self.live_grant(row::list(answer.next().unwrap_or_default())?)?;
         let suspension = match answer.next() {
             None => None,
             named => {
@@ -201,6 +212,7 @@ impl SuspensionStore for RedisStore {
         Ok(Found {
             suspension,
             closed,
+            grant,
             now,
         })
     }
@@ -229,14 +241,13 @@ impl SuspensionStore for RedisStore {
             return self.count_of_run(partition, group).await;
         }
         let index = group.index();
-        let counts = self.partitions_of(group)?.map(|partition| {
-            let mut command = redis::cmd("ZCARD");
-            command.arg(partition.open(index));
-            command
-        });
+        let counts = self
+            .partitions_of(group)?
+            .map(|partition| Call::new(&COUNT, partition.open(index)).number(TRIMMED));
+        let counts: Vec<_> = counts.collect();
         let mut sum = 0;
-        for count in self.links.here().commands(counts).await? {
-            match checked(count, &index.to_string())? {
+        for count in self.links.here().calls(&counts).await? {
+            match count? {
                 Value::Int(count) => sum += count.unsigned_abs(),
                 _ => return Err(unexpected("no count")),
             }
@@ -246,6 +257,18 @@ impl SuspensionStore for RedisStore {
 
     async fn due(&self, limit: usize) -> Result<Due, StoreError> {
         self.sweep(limit).await
+    }
+
+    async fn read_grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        self.read_one_grant(id).await
+    }
+
+    async fn end_grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        self.write_end_of_grant(id).await
+    }
+
+    async fn list_grants(&self, query: &GrantQuery) -> Result<GrantSlice, StoreError> {
+        self.read_grants(query).await
     }
 
     fn changes(&self) -> broadcast::Receiver<SuspensionId> {

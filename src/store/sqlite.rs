@@ -2,10 +2,11 @@
 //!
 //! One thread writes and commits for many callers at once; a few read. What the file looks like is in
 //! `schema.rs`, who may use it in `file.rs`, the threads are in `worker.rs`, and the statements in
-//! `records.rs`, `groups.rs`, `writes.rs` and `sweep.rs`. Nothing else knows SQLite. Unix only: the
+//! `records.rs`, `groups.rs`, `grants.rs`, `writes.rs` and `sweep.rs`. Nothing else knows SQLite. Unix only: the
 //! file's mode keeps others out.
 
 mod file;
+mod grants;
 mod groups;
 mod records;
 mod schema;
@@ -29,14 +30,14 @@ use self::file::Held;
 use self::records::SetAside;
 use self::worker::{DEADLINE, Queue, Reader, Writer};
 use super::clock::ClockOffset;
-use super::key::{CallKey, Group, Place};
-use super::record::{encode_body, encode_state};
+use super::key::{CallKey, GrantKey, Group, Place};
+use super::record::{encode_body, encode_leave, encode_state};
 use super::{
-    Commit, Committed, Due, Found, Members, Opened, Opening, Query, Slice, StoreError,
-    SuspensionStore,
+    Commit, Committed, Due, Found, GrantQuery, GrantSlice, Members, Opened, Opening, Query, Slice,
+    StoreError, SuspensionStore,
 };
 use crate::domain::Timestamp;
-use crate::suspension::{State, Suspension, SuspensionId};
+use crate::suspension::{Grant, GrantId, State, Suspension, SuspensionId};
 
 /// How many threads read.
 const READERS: usize = 4;
@@ -143,8 +144,9 @@ impl SuspensionStore for SqliteStore {
         let body = encode_body(opening.id, &opening.body)?;
         let state = State::pending();
         let state_json = encode_state(opening.id, &state)?;
+        let set_aside = self.set_aside.clone();
         self.writer
-            .run(move |step| writes::open(step, &opening, &body, (state, &state_json)))
+            .run(move |step| writes::open(step, &opening, &body, (state, &state_json), &set_aside))
             .await
     }
 
@@ -154,10 +156,16 @@ impl SuspensionStore for SqliteStore {
             .await
     }
 
-    async fn find(&self, place: &Place, key: Option<&CallKey>) -> Result<Found, StoreError> {
-        let (place, key) = (place.clone(), key.copied());
+    async fn find(
+        &self,
+        place: &Place,
+        key: Option<&CallKey>,
+        grant: Option<&GrantKey>,
+    ) -> Result<Found, StoreError> {
+        let (place, key, grant) = (place.clone(), key.copied(), grant.copied());
+        let set_aside = self.set_aside.clone();
         self.readers
-            .run(move |step| records::find(step, &place, key.as_ref()))
+            .run(move |step| records::find(step, &place, key.as_ref(), grant.as_ref(), &set_aside))
             .await
     }
 
@@ -175,8 +183,12 @@ impl SuspensionStore for SqliteStore {
             .iter()
             .map(|change| encode_state(change.id, &change.state))
             .collect::<Result<Vec<_>, _>>()?;
+        let leave = match &commit.giving {
+            Some(giving) => Some(encode_leave(giving.grant.id, &giving.grant.leave)?),
+            None => None,
+        };
         self.writer
-            .run(move |step| writes::commit(step, &commit, &states))
+            .run(move |step| writes::commit(step, &commit, &states, leave.as_deref()))
             .await
     }
 
@@ -205,6 +217,21 @@ impl SuspensionStore for SqliteStore {
         } else {
             Ok(sweep.due)
         }
+    }
+
+    async fn read_grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        self.readers.run(move |step| grants::read(step, id)).await
+    }
+
+    async fn end_grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        self.writer.run(move |step| grants::end(step, id)).await
+    }
+
+    async fn list_grants(&self, query: &GrantQuery) -> Result<GrantSlice, StoreError> {
+        let (query, set_aside) = (query.clone(), self.set_aside.clone());
+        self.readers
+            .run(move |step| grants::list(step, &query, &set_aside))
+            .await
     }
 
     fn changes(&self) -> broadcast::Receiver<SuspensionId> {

@@ -1,6 +1,7 @@
-//! Suspension ids: UUIDs whose last byte names the partition that holds the record (S10).
+//! Ids of suspensions and grants: UUIDs whose last byte names the partition that holds the record (S10).
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -8,36 +9,50 @@ use uuid::Uuid;
 /// How many partitions every store has, for ever.
 pub const PARTITIONS: u8 = 64;
 
-/// The id of a suspension, minted by the server; nothing in it is derived from the call.
+/// The id of a record, minted by the server; nothing in it is derived from the call. `Of` says of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct SuspensionId(Uuid);
+pub struct RecordId<Of>(Uuid, PhantomData<Of>);
 
-impl SuspensionId {
+/// Of a suspension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OfSuspension {}
+
+/// Of a session grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OfGrant {}
+
+/// The id of a suspension.
+pub type SuspensionId = RecordId<OfSuspension>;
+
+/// The id of a session grant.
+pub type GrantId = RecordId<OfGrant>;
+
+impl<Of> RecordId<Of> {
     /// Makes an id of 15 random bytes and the partition that will hold the record.
     pub fn new(random: Uuid, partition: u8) -> Self {
         let mut bytes = random.into_bytes();
         if let Some(last) = bytes.last_mut() {
             *last = partition;
         }
-        Self(Uuid::from_bytes(bytes))
+        Self(Uuid::from_bytes(bytes), PhantomData)
     }
 
     /// Reads the canonical form: 36 characters, lower-case, with hyphens. Any other spelling is no id.
     pub fn parse(text: &str) -> Option<Self> {
-        let id = Self(Uuid::try_parse(text).ok()?);
+        let id = Self(Uuid::try_parse(text).ok()?, PhantomData);
         (id.to_string() == text).then_some(id)
     }
 
     /// The partition that holds the record; `None` when no store has such a one, so that the id is
     /// unknown.
-    pub fn partition(self) -> Option<u8> {
+    pub fn partition(&self) -> Option<u8> {
         let [.., last] = *self.0.as_bytes();
         (last < PARTITIONS).then_some(last)
     }
 }
 
-impl fmt::Display for SuspensionId {
+impl<Of> fmt::Display for RecordId<Of> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.hyphenated().fmt(f)
     }

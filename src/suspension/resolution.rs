@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Refusal, Resolution, State, Status, Suspension, Vote};
+use super::{Body, Refusal, Resolution, State, Status, Suspension, Vote};
 use crate::arguments::{Arguments, Digest};
 use crate::domain::{ApproverRule, Id, Timestamp, ToolCall};
 use crate::outcome::Outcome;
@@ -24,6 +24,20 @@ pub struct Approval {
     pub reason: String,
     /// What to call the tool with instead.
     pub edited_arguments: Option<Arguments>,
+    /// How far a yes reaches.
+    #[serde(default)]
+    pub grant_scope: GrantScope,
+}
+
+/// How far an approval reaches beyond the one call that it answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GrantScope {
+    /// Not at all.
+    #[default]
+    Once,
+    /// To the same call in the same session (S8).
+    Session,
 }
 
 /// What an accepted answer makes of the record.
@@ -88,6 +102,9 @@ impl Suspension {
         if approval.edited_arguments.is_some() {
             self.check_edit()?;
         }
+        if approval.grant_scope == GrantScope::Session {
+            check_grant(&self.body)?;
+        }
         self.check_answerer(reply)?;
         Ok(self.accept(reply, approval, now))
     }
@@ -108,6 +125,7 @@ impl Suspension {
         };
         approval.approved
             && approval.edited_arguments.is_none()
+            && approval.grant_scope == GrantScope::Once
             && self.state.status == Status::Approved
             && self.state.votes.iter().any(|vote| vote.by == reply.by)
     }
@@ -179,6 +197,7 @@ impl Suspension {
             answer: reply.answer.clone(),
             reason: approval.reason.clone(),
             outcome: (!approval.approved).then(|| Outcome::denied(&approval.reason)),
+            grant_id: None,
         });
         Resumed::Settled(state)
     }
@@ -187,12 +206,6 @@ impl Suspension {
     /// than when the call was suspended.
     pub fn meets(&self, rule: &ApproverRule) -> bool {
         let requester = &self.body.scope.principal.id;
-        if rule.exclude_requester && requester.is_empty() {
-            return false;
-        }
-        let eligible = |by: &Id, roles: &[String]| {
-            !(rule.exclude_requester && by == requester) && has_role(rule, roles)
-        };
         let mut approvers: Vec<&Id> = Vec::new();
         let votes = self
             .state
@@ -201,7 +214,7 @@ impl Suspension {
             .map(|vote| (&vote.by, &vote.by_roles));
         let last = self.state.resolution.iter().map(|r| (&r.by, &r.by_roles));
         for (by, roles) in votes.chain(last) {
-            if eligible(by, roles) && !approvers.contains(&by) {
+            if may_answer(rule, requester, by, roles) && !approvers.contains(&by) {
                 approvers.push(by);
             }
         }
@@ -209,6 +222,32 @@ impl Suspension {
     }
 }
 
+/// Whether an approval by somebody counts for a call that `requester` made; nobody's does where the
+/// requester is to be excluded and is not known.
+pub(super) fn may_answer(rule: &ApproverRule, requester: &Id, by: &Id, roles: &[String]) -> bool {
+    let excluded = rule.exclude_requester && (requester.is_empty() || requester == by);
+    !excluded && has_role(rule, roles)
+}
+
 fn has_role(rule: &ApproverRule, roles: &[String]) -> bool {
     rule.roles.is_empty() || rule.roles.iter().any(|role| roles.contains(role))
+}
+
+/// Whether there is anything that a grant could hold for, and one person could give it.
+fn check_grant(body: &Body) -> Result<(), Refusal> {
+    let message = if body.scope.session_id.is_empty() {
+        "the suspension has no session that a grant could hold for"
+    } else if body.call().is_none() {
+        "a run start is granted once"
+    } else if body.call().and_then(ToolCall::unresolved).is_some() {
+        "nobody knows for sure what the call runs, so it is approved once"
+    } else if body.approvers.quorum > 1 {
+        "what several people must approve is not granted by one"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::Invalid {
+        field: "approval.grant_scope",
+        message: message.into(),
+    })
 }

@@ -64,6 +64,7 @@ fn yes() -> Option<Answer> {
         approved: true,
         reason: String::new(),
         edited_arguments: None,
+        grant_scope: GrantScope::Once,
     }))
 }
 
@@ -72,6 +73,7 @@ fn no(reason: &str) -> Option<Answer> {
         approved: false,
         reason: reason.to_owned(),
         edited_arguments: None,
+        grant_scope: GrantScope::Once,
     }))
 }
 
@@ -80,6 +82,7 @@ fn edited(json: &str) -> Option<Answer> {
         approved: true,
         reason: String::new(),
         edited_arguments: Some(Arguments::parse(json, 1000).unwrap()),
+        grant_scope: GrantScope::Once,
     }))
 }
 
@@ -619,4 +622,110 @@ fn a_record_survives_its_spelling() {
         suspension.state
     );
     assert_eq!(format!("{body:?}"), format!("{:?}", suspension.body));
+}
+
+fn for_session() -> Option<Answer> {
+    Some(Answer::Approval(Approval {
+        approved: true,
+        reason: String::new(),
+        edited_arguments: None,
+        grant_scope: GrantScope::Session,
+    }))
+}
+
+fn in_session(mut suspension: Suspension) -> Suspension {
+    suspension.body.scope.session_id = id("s1");
+    suspension.body.scope.run_id = id("r1");
+    suspension
+}
+
+#[test]
+fn only_one_persons_yes_to_a_call_of_a_session_can_hold_for_the_session() {
+    let granting = reply("ann", for_session());
+    let taken = in_session(pending()).resume(&granting, at(1));
+    assert!(matches!(taken, Ok(Resumed::Settled(_))), "{taken:?}");
+    let rule = ApproverRule {
+        quorum: 2,
+        ..ApproverRule::default()
+    };
+    let mut start = in_session(pending());
+    start.body.subject = Subject::Run(RunStart { version: id("v1") });
+    for suspension in [
+        pending(),
+        in_session(pending_with(rule, OnExpiry::Deny)),
+        start,
+    ] {
+        let refused = suspension.resume(&granting, at(1));
+        assert!(
+            matches!(
+                refused,
+                Err(Refusal::Invalid {
+                    field: "approval.grant_scope",
+                    ..
+                })
+            ),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
+fn the_same_yes_for_once_is_another_answer_than_one_for_the_session() {
+    let granted = settle(in_session(pending()), &reply("ann", for_session()));
+    let again = |answer| granted.resume(&reply("ann", answer), at(200));
+    assert_eq!(again(for_session()), Ok(Resumed::Duplicate));
+    assert_eq!(again(yes()), Err(Refusal::AlreadyResolved));
+}
+
+#[test]
+fn a_leave_covers_no_stricter_class_and_only_approvers_that_who_gave_it_would_be() {
+    let mut suspension = in_session(pending());
+    suspension.body.risk_class = Some(RiskClass::Write);
+    let giver = with_roles(&["clerk"], reply("ann", for_session()));
+    let leave = Leave::given(&suspension, &giver).unwrap();
+    assert_eq!(leave.scope.run_id, Id::default(), "it holds in any run");
+    let anybody = ApproverRule::default();
+    for (class, covered) in [
+        (RiskClass::ReadOnly, true),
+        (RiskClass::Write, true),
+        (RiskClass::Destructive, false),
+    ] {
+        assert_eq!(leave.covers(class, &anybody), covered, "{class}");
+    }
+    let rule = |roles: &[&str], quorum, exclude_requester| ApproverRule {
+        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+        quorum,
+        exclude_requester,
+    };
+    for (rule, covered) in [
+        (rule(&["clerk", "lead"], 1, false), true),
+        (rule(&["lead"], 1, false), false),
+        (rule(&[], 2, false), false),
+        (rule(&[], 1, true), true),
+    ] {
+        assert_eq!(leave.covers(RiskClass::Write, &rule), covered, "{rule:?}");
+    }
+    let by_requester = Leave {
+        by: id("agent-2"),
+        ..leave.clone()
+    };
+    let mut of_nobody = leave;
+    of_nobody.scope.principal.id = Id::default();
+    for leave in [by_requester, of_nobody] {
+        assert!(!leave.covers(RiskClass::Write, &rule(&[], 1, true)));
+    }
+    suspension.body.scope.session_id = Id::default();
+    assert_eq!(Leave::given(&suspension, &giver), None);
+}
+
+#[test]
+fn an_approval_of_an_earlier_release_is_one_without_a_grant() {
+    let approved = approved();
+    let mut stored = serde_json::to_value(&approved.state).unwrap();
+    let resolution = stored["resolution"].as_object_mut().unwrap();
+    resolution.remove("grant_id").unwrap();
+    let approval = resolution["answer"]["approval"].as_object_mut().unwrap();
+    approval.remove("grant_scope").unwrap();
+    let read: State = serde_json::from_value(stored).unwrap();
+    assert_eq!(read, approved.state);
 }

@@ -31,7 +31,6 @@ pub const NOT_YET: &[&str] = &[
     "a schema that is no schema is refused at opening",
     "a client tool call is answered with a result or an error",
     "a sign-in tells which sources were connected and which were not",
-    "a session grant covers the same tool with the same arguments in the same session only",
 ];
 
 #[tokio::test(flavor = "multi_thread")]

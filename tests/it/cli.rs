@@ -361,6 +361,71 @@ async fn what_is_withdrawn_is_counted() {
 }
 
 #[tokio::test]
+async fn a_grant_is_given_listed_and_revoked_from_a_shell() {
+    let server = Process::start(&[]);
+    let none = assent(&server, &["grants"]).await;
+    assert_eq!(none.stdout, "no live grants\n");
+    let id = suspended(&server, &["--session", "s", "--principal", "user-7"]).await;
+    let approved = assent(&server, &["approve", &id, "--by", "boss", "--for-session"]).await;
+    assert_eq!(value(&approved, "answer"), "accepted");
+    let grant = value(&approved, "grant").to_owned();
+    let again = ["--session", "s", "--principal", "user-7"];
+    let again = [&["decide"], REFUND, &again].concat();
+    let decided = assent(&server, &again).await;
+    assert_eq!(
+        (decided.code(), value(&decided, "grant")),
+        (Some(0), grant.as_str())
+    );
+    let listed = assent(&server, &["grants", "--session", "s", "--all"]).await;
+    let seen = [
+        "grant",
+        "tool",
+        "session",
+        "principal",
+        "given by",
+        "approval",
+    ];
+    assert_eq!(
+        seen.map(|label| value(&listed, label)),
+        [
+            grant.as_str(),
+            "client.issue_refund",
+            "s",
+            "user-7",
+            "boss",
+            id.as_str()
+        ]
+    );
+    let next = format!(
+        "assent revoke {grant} --by YOU --server {}",
+        server.address()
+    );
+    assert_eq!(value(&listed, "to end it"), next);
+    let (code, page) = assent_json(&server, &["grants"]).await;
+    assert_eq!(
+        (code, page["grants"][0]["id"].as_str()),
+        (Some(0), Some(grant.as_str()))
+    );
+
+    for _ in 0..2 {
+        let revoked = assent(&server, &["revoke", &grant, "--by", "boss"]).await;
+        assert_eq!(
+            (revoked.code(), value(&revoked, "grant")),
+            (Some(0), grant.as_str())
+        );
+    }
+    assert_eq!(assent(&server, &again).await.code(), Some(3));
+    let unknown = assent(&server, &["revoke", &id, "--by", "boss"]).await;
+    assert_eq!(
+        failed(&unknown),
+        (
+            Some(1),
+            format!("error: no grant has the id `{id}` (NOT_FOUND / GRANT_NOT_FOUND)").as_str()
+        )
+    );
+}
+
+#[tokio::test]
 async fn a_wait_ends_with_the_answer() {
     let server = Process::start(&[]);
     let id = suspended(&server, &[]).await;

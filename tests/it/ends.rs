@@ -12,7 +12,8 @@ use assent::store::clock::ClockOffset;
 use assent::store::redis::{RedisSettings, RedisStore};
 use assent::store::{Group, StoreError, SuspensionStore};
 use assent::suspension::{
-    Answer, Approval, Claim, Execution, Refusal, Reply, Status, Suspension, SuspensionId,
+    Answer, Approval, Claim, Execution, GrantScope, Refusal, Reply, Status, Suspension,
+    SuspensionId,
 };
 use assent::watch::Waiters;
 
@@ -90,6 +91,7 @@ impl World {
                 approved: true,
                 reason: String::new(),
                 edited_arguments: None,
+                grant_scope: GrantScope::Once,
             })),
             flaw: None,
         };
@@ -199,6 +201,7 @@ async fn write_the_end_alone(store: &dyn SuspensionStore) {
         changes: Vec::new(),
         not_after: None,
         unless_closed: Vec::new(),
+        giving: None,
         closing: Some(Closing {
             group,
             open: None,

@@ -23,6 +23,7 @@ mod errors;
 mod examples;
 mod explain;
 mod failing_rules;
+mod grants;
 mod lifecycle;
 mod policy_port;
 mod policy_tools;

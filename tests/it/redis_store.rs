@@ -117,6 +117,7 @@ fn opening(scope: &Scope, key: Option<CallKey>) -> Opening {
         id: SuspensionId::new(Uuid::new_v4(), place.partition),
         place,
         key,
+        grant: None,
         body: Body {
             scope: scope.clone(),
             subject: Subject::Run(RunStart { version: id("1") }),
@@ -168,6 +169,7 @@ fn commit(changes: Vec<Change>) -> Commit {
         changes,
         not_after: None,
         unless_closed: Vec::new(),
+        giving: None,
         closing: None,
     }
 }
@@ -668,7 +670,7 @@ async fn a_record_that_went_without_the_sweeper_leaves_lists_and_limits() {
     let _: i64 = home.run(&["DEL", &record]).await;
     let held = open(&home.store, &limited).await;
     assert_eq!(home.store.count_open(&session("s")).await.unwrap(), 1);
-    assert_eq!(home.store.count_open(&tenant()).await.unwrap(), 2);
+    // A count takes it out, so that it does not count for ever.
     assert_eq!(list(&home.store, tenant(), false, 10).await, [held.id]);
     assert_eq!(home.store.count_open(&tenant()).await.unwrap(), 1);
 

@@ -418,8 +418,8 @@ async fn sighup_reloads_at_once_also_what_has_not_changed_and_says_so() {
         .await;
     fs::write(&served.file, "rules: 1\n").unwrap();
     for _ in 0..2 {
-        let before = served.server.stderr().matches("is not reloaded").count();
         served.server.signal("HUP");
+        let before = served.server.stderr().matches("is not reloaded").count();
         let again = async || served.server.stderr().matches("is not reloaded").count() > before;
         assert!(eventually(SOON, again).await, "{}", served.server.stderr());
     }

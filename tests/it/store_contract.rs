@@ -14,6 +14,7 @@
 mod changing;
 mod closing;
 mod fixture;
+mod grants;
 mod listing;
 mod opening;
 mod passing_of_time;
@@ -87,6 +88,18 @@ on_every_home! {
         an_end_needs_every_open_record,
         an_end_is_not_fooled_by_a_namesake_in_another_session,
         an_end_that_races_with_openings_leaves_nothing_open,
+    ]
+    grants: [
+        a_grant_reads_back_whole_and_is_found_by_its_key,
+        a_grant_is_given_with_its_approval_or_not_at_all,
+        a_grant_answers_after_what_is_recorded_or_over_and_before_a_limit,
+        a_grant_ends_with_time,
+        a_revoked_grant_covers_nothing_and_ending_it_again_changes_nothing,
+        of_grants_with_one_key_the_last_one_holds,
+        an_ended_session_ends_its_grants_and_an_ended_run_does_not,
+        a_list_of_grants_has_those_that_live_in_order_of_their_end,
+        grants_that_race_with_a_revocation_are_over_after_it,
+        a_grant_goes_after_its_retention,
     ]
     listing: [
         a_list_is_ordered_by_deadline_and_id,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::arguments::{Arguments, Digest};
 use crate::domain::{Id, MAX_ENTRIES, MAX_ENTRY_BYTES, MAX_TEXT_BYTES, TextError};
-use crate::suspension::SuspensionId;
+use crate::suspension::RecordId;
 
 /// Where a field stands in its request: `scope.principal.roles[3]`.
 pub(in crate::grpc) type FieldPath = Cow<'static, str>;
@@ -32,10 +32,6 @@ impl InvalidField {
     pub(super) fn missing(path: &'static str) -> Self {
         Self::new(path, "is required")
     }
-
-    pub(super) fn unsupported(path: &'static str) -> Self {
-        Self::new(path, "not supported by this version")
-    }
 }
 
 /// An id that may be empty.
@@ -51,9 +47,9 @@ pub(super) fn required_id(path: &'static str, text: String) -> Result<Id, Invali
     id(path, text)
 }
 
-/// The id of a suspension, in the one spelling that the server gives out.
-pub(super) fn suspension_id(path: &'static str, text: &str) -> Result<SuspensionId, InvalidField> {
-    let problem = match SuspensionId::parse(text) {
+/// The id of a suspension or a grant, in the one spelling that the server gives out.
+pub(super) fn record_id<Of>(path: &'static str, text: &str) -> Result<RecordId<Of>, InvalidField> {
+    let problem = match RecordId::parse(text) {
         Some(id) => return Ok(id),
         None if text.is_empty() => "must not be empty",
         None => "expected a UUID in lower case with hyphens, as the server gave it",

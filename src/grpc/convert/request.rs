@@ -3,6 +3,7 @@
 
 mod answer;
 mod call;
+mod grant;
 mod list;
 
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::store::Group;
 use crate::suspension::{Claim, Completion, SuspensionId};
 
 pub(in crate::grpc) use self::answer::{Resume, resume};
+pub(in crate::grpc) use self::grant::{Revoke, list_grants, revoke_grant};
 pub(in crate::grpc) use self::list::list;
 
 use self::call::{asked_call, run_start, scope};
@@ -115,7 +117,7 @@ pub(in crate::grpc) fn claim(wire: pb::ClaimRequest) -> Converted<ClaimOf> {
         force,
         by,
     } = wire;
-    let id = field::suspension_id("suspension_id", &suspension_id)?;
+    let id = field::record_id("suspension_id", &suspension_id)?;
     let Scope { tenant, .. } = scope(wire_scope)?;
     let claim = Claim {
         attempt_id: field::required_id("attempt_id", attempt_id)?,
@@ -148,7 +150,7 @@ pub(in crate::grpc) fn complete(wire: pb::CompleteRequest) -> Converted<Complete
         outcome,
         detail,
     } = wire;
-    let id = field::suspension_id("suspension_id", &suspension_id)?;
+    let id = field::record_id("suspension_id", &suspension_id)?;
     let Scope { tenant, .. } = scope(wire_scope)?;
     Ok(Complete {
         tenant,
@@ -185,7 +187,7 @@ pub(in crate::grpc) fn cancel(wire: pb::CancelRequest) -> Converted<Cancel> {
         tenant, session_id, ..
     } = scope(wire_scope)?;
     let target = match target {
-        Some(Wire::SuspensionId(id)) => Target::One(field::suspension_id("suspension_id", &id)?),
+        Some(Wire::SuspensionId(id)) => Target::One(field::record_id("suspension_id", &id)?),
         Some(Wire::RunId(run)) => Target::All(Group::Run {
             tenant: tenant.clone(),
             session: (!session_id.is_empty()).then_some(session_id),
@@ -219,7 +221,7 @@ pub(in crate::grpc) fn get(wire: pb::GetSuspensionRequest) -> Converted<Get> {
         scope: wire_scope,
         wait,
     } = wire;
-    let id = field::suspension_id("suspension_id", &suspension_id)?;
+    let id = field::record_id("suspension_id", &suspension_id)?;
     let Scope { tenant, .. } = scope(wire_scope)?;
     let wait = match wait {
         Some(wire) => field::duration("wait", wire)?,

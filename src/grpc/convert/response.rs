@@ -1,5 +1,6 @@
 //! Answers: domain -> wire.
 
+mod grant;
 mod suspension;
 
 use prost::Message as _;
@@ -13,6 +14,7 @@ use crate::grpc::page_token;
 use crate::pb;
 use crate::policy::{Policy, Selection};
 
+pub(in crate::grpc) use self::grant::{grant, grants_listed};
 pub(in crate::grpc) use self::suspension::{risk_class, scope, suspension, tool_call, winner};
 
 use self::suspension::timestamp;
@@ -50,6 +52,7 @@ pub(in crate::grpc) fn decided(decided: Decided) -> pb::DecideResponse {
         reason,
         risk_class: class,
         suspension: recorded,
+        grant_id,
         judged_tool,
         matched_rule,
         selected_by,
@@ -75,7 +78,7 @@ pub(in crate::grpc) fn decided(decided: Decided) -> pb::DecideResponse {
         judged_tool: judged_tool.map(String::from).unwrap_or_default(),
         matched_rule,
         selected_by,
-        grant_id: String::new(),
+        grant_id: grant_id.map_or_else(String::new, |id| id.to_string()),
         arguments_digest: suspension::digest(arguments_digest),
         policy_revision,
         decision_id: decision_id.to_string(),
@@ -170,6 +173,7 @@ mod tests {
     use super::*;
     use crate::domain::{ApproverRule, Id, OnExpiry, RunStart, Scope, Timestamp};
     use crate::store::Group;
+    use crate::suspension::OfSuspension;
     use crate::suspension::{Body, State, Status, Subject, Suspension, SuspensionId};
     use uuid::Uuid;
 
@@ -218,7 +222,8 @@ mod tests {
         let page = listed(found, &request);
         assert!(page.encoded_len() < 4 * 1024 * 1024);
         let token = page.next_page_token;
-        let next = (!token.is_empty()).then(|| page_token::read(&token, &request).unwrap());
+        let next = (!token.is_empty())
+            .then(|| page_token::read::<OfSuspension>(&token, &request).unwrap());
         let next = next.map(|position| position.expire_time.millis());
         (page.suspensions.len(), next)
     }

@@ -6,7 +6,8 @@ use crate::arguments::Arguments;
 use crate::domain::{ApproverRule, Id, OnExpiry, RunStart, Scope, Timestamp};
 use crate::outcome::Outcome;
 use crate::suspension::{
-    Answer, Approval, Body, Resolution, State, Status as Progress, Subject, SuspensionId,
+    Answer, Approval, Body, GrantScope, Resolution, State, Status as Progress, Subject,
+    SuspensionId,
 };
 use proptest::{prop_assert, prop_assert_eq, proptest};
 use tonic::codegen::http::HeaderMap;
@@ -47,6 +48,7 @@ fn denied(c: char) -> Suspension {
     let mut suspension = suspension();
     suspension.state.status = Progress::Denied;
     suspension.state.resolution = Some(Resolution {
+        grant_id: None,
         by: id,
         by_roles: vec![entry; 64],
         resolve_time: Timestamp::from_millis(i64::MAX),
@@ -54,6 +56,7 @@ fn denied(c: char) -> Suspension {
             approved: false,
             reason: text.clone(),
             edited_arguments: Some(Arguments::parse(&json, usize::MAX).unwrap()),
+            grant_scope: GrantScope::Once,
         })),
         reason: text.clone(),
         outcome: Some(Outcome::denied(&text)),
@@ -384,6 +387,7 @@ fn the_winner_is_told_by_id_kind_status_version_and_resolution() {
     let mut winner = suspension();
     winner.state.status = Progress::Denied;
     winner.state.resolution = Some(Resolution {
+        grant_id: None,
         by: Id::parse("ann").unwrap(),
         by_roles: vec!["manager".to_owned()],
         resolve_time: Timestamp::from_millis(1_500),
@@ -391,6 +395,7 @@ fn the_winner_is_told_by_id_kind_status_version_and_resolution() {
             approved: false,
             reason: "no".to_owned(),
             edited_arguments: None,
+            grant_scope: GrantScope::Once,
         })),
         reason: "no".to_owned(),
         outcome: Some(Outcome::denied("no")),

@@ -1,6 +1,8 @@
 //! The parts of the document that have keys of their own: rules, approvals, the catalogue, wrappers, suspensions
 //! and limits.
 
+use std::time::Duration;
+
 use super::{
     ApprovalDocument, DECISIONS, PinDocument, RuleDocument, SuspensionsDocument, Text,
     WrapperDocument,
@@ -273,6 +275,12 @@ pub(super) fn suspensions(entry: Entry<'_>) -> Result<SuspensionsDocument, Polic
         claim_within: time("claim_within")?,
         claim_lease: time("claim_lease")?,
     })
+}
+
+/// `grants`: how long one holds.
+pub(super) fn grants(entry: Entry<'_>) -> Result<Option<Duration>, PolicyError> {
+    let mut keys = Keys::of("`grants`", entry.value, &["expires"], &[])?;
+    keys.take("expires").map(duration).transpose()
 }
 
 /// `limits`.

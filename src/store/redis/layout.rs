@@ -9,18 +9,25 @@
 //! | `k:<call key>` | string: the id that was opened for a call |
 //! | `o:<group>`, `c:<group>` | sorted sets: the open and the other ids of a tenant, session or run, by deadline |
 //! | `x:<group>` | string: until when the end of a run or session is remembered |
+//! | `g:<id>` | hash: a session grant |
+//! | `a:<grant key>` | string: the id of the grant that is live for some calls |
+//! | `l:<group>` | sorted set: the ids of the live grants of a tenant or session, by their end |
 //!
 //! A record's fields: `format`, `body`, `state`, `version`, `created`, `deadline`; `operation`, the commit that
 //! wrote it last; `open`; `then`, what to do when it is due (`settle` or `collect`); `indexes`, the groups it is
 //! in; `key`, its call key; `run`, its run by a name that no other session's run has; and `on_expiry`, which
 //! repeats what the body says, so that the end of a run reads no body.
 //!
+//! A grant's fields: `format`, `leave`, `created`, `expires`; `key`, what finds it; and `indexes`, the groups it is
+//! in. It is kept for the retention after its end, so that an end can be repeated. `a` goes with its end, and `l`
+//! some time after the last of its grants; what ended before is taken out with each grant that is given.
+//!
 //! Ids are in their canonical form, whose order is that of their bytes. Hashes are 32 digits.
 
 use super::failure::unusable;
 use crate::store::StoreError;
 use crate::store::key::KeyHash;
-use crate::suspension::{PARTITIONS, SuspensionId};
+use crate::suspension::{GrantId, PARTITIONS, SuspensionId};
 
 /// The number of this layout; another one in `meta` is refused.
 pub(super) const LAYOUT: u32 = 1;
@@ -132,6 +139,21 @@ impl Partition {
     /// The end of a run or a session.
     pub(super) fn closing(&self, closing: KeyHash) -> String {
         self.key("x:", closing)
+    }
+
+    /// A session grant.
+    pub(super) fn grant(&self, id: GrantId) -> String {
+        self.key("g:", id)
+    }
+
+    /// Which grant is live for some calls.
+    pub(super) fn grant_of(&self, key: KeyHash) -> String {
+        self.key("a:", key)
+    }
+
+    /// A group's live grants.
+    pub(super) fn grants(&self, index: KeyHash) -> String {
+        self.key("l:", index)
     }
 
     fn key(&self, what: &str, name: impl std::fmt::Display) -> String {

@@ -11,7 +11,7 @@ use super::{MAX_MILLIS, RedisStore};
 use crate::domain::Timestamp;
 use crate::store::key::KeyHash;
 use crate::store::{Cursor, Group, MEMBERS, MEMBERS_BYTES, Members, Query, Slice, StoreError};
-use crate::suspension::{PARTITIONS, SuspensionId};
+use crate::suspension::{OfSuspension, PARTITIONS, RecordId, SuspensionId};
 
 /// How many records are read in one round trip. A record has 2 MiB at most, and mostly a few KiB.
 const BATCH: usize = 32;
@@ -25,11 +25,13 @@ const SLICE_BYTES: usize = 4 << 20;
 const MAX_ROUNDS: usize = 32;
 
 /// Where ids go on in the order of a list.
-struct Window {
+pub(super) struct Window<Of = OfSuspension> {
     /// In order.
-    positions: Vec<Cursor>,
+    pub(super) positions: Vec<Cursor<Of>>,
     /// Whether nothing comes after them.
-    complete: bool,
+    pub(super) complete: bool,
+    /// What is no id of its partition.
+    strays: Vec<(u8, Vec<String>)>,
 }
 
 impl RedisStore {
@@ -117,26 +119,48 @@ impl RedisStore {
         wanted: usize,
     ) -> Result<Window, StoreError> {
         let partitions: Vec<_> = self.partitions_of(&query.group)?.collect();
+        let keys = |partition: &Partition| {
+            let mut keys = vec![partition.open(index)];
+            if !query.open_only {
+                keys.push(partition.closed(index));
+            }
+            keys
+        };
+        let after = after.map(|cursor| (cursor.expire_time, cursor.id.to_string()));
+        let window = self
+            .positions_after(&partitions, keys, after, wanted)
+            .await?;
+        for (number, strays) in &window.strays {
+            self.trim_in(self.partition(*number)?, index, strays)
+                .await?;
+        }
+        Ok(window)
+    }
+
+    /// The next ids of some indexes in some partitions, in their common order.
+    pub(super) async fn positions_after<Of: Copy + Ord>(
+        &self,
+        partitions: &[&Partition],
+        keys: impl Fn(&Partition) -> Vec<String>,
+        after: Option<(Timestamp, String)>,
+        wanted: usize,
+    ) -> Result<Window<Of>, StoreError> {
+        let (time, id) = match after {
+            Some((time, id)) => (time.millis().min(MAX_MILLIS * 2).to_string(), id),
+            None => ("-inf".to_owned(), String::new()),
+        };
         let calls: Vec<_> = partitions
             .iter()
             .map(|partition| {
-                let call = Call::new(&LIST, partition.open(index));
-                let call = if query.open_only {
-                    call
-                } else {
-                    call.key(partition.closed(index))
-                };
-                let call = match after {
-                    Some(cursor) => call
-                        .number(cursor.expire_time.millis().min(MAX_MILLIS * 2))
-                        .number(cursor.id),
-                    None => call.arg("-inf").arg(""),
-                };
-                call.number(wanted)
+                Call::over(&LIST, keys(partition))
+                    .arg(time.as_str())
+                    .arg(id.as_str())
+                    .number(wanted)
             })
             .collect();
         let mut positions = Vec::new();
-        let mut frontier: Option<Cursor> = None;
+        let mut strays_of = Vec::new();
+        let mut frontier: Option<Cursor<Of>> = None;
         for (partition, answer) in partitions
             .iter()
             .zip(self.links.here().calls(&calls).await?)
@@ -144,7 +168,9 @@ impl RedisStore {
             for list in row::list(answer?)? {
                 let (found, strays) = positions_in(list, partition.number())?;
                 let full = found.len() + strays.len() >= wanted;
-                self.trim_in(partition, index, &strays).await?;
+                if !strays.is_empty() {
+                    strays_of.push((partition.number(), strays));
+                }
                 // Behind the last of an index that holds more, another partition's ids are not the next ones.
                 if let (true, Some(last)) = (full, found.last()) {
                     frontier = Some(frontier.map_or(*last, |frontier| frontier.min(*last)));
@@ -159,6 +185,7 @@ impl RedisStore {
         Ok(Window {
             positions,
             complete: frontier.is_none(),
+            strays: strays_of,
         })
     }
 
@@ -312,10 +339,10 @@ impl RedisStore {
 }
 
 /// Reads `id, deadline, id, deadline, ...`; what is no id of this partition is returned beside it.
-pub(super) fn positions_in(
+pub(super) fn positions_in<Of>(
     answer: redis::Value,
     partition: u8,
-) -> Result<(Vec<Cursor>, Vec<String>), StoreError> {
+) -> Result<(Vec<Cursor<Of>>, Vec<String>), StoreError> {
     let mut values = row::list(answer)?;
     let mut positions = Vec::with_capacity(values.len() / 2);
     let mut strays = Vec::new();
@@ -323,7 +350,7 @@ pub(super) fn positions_in(
         let Some(member) = row::text(member) else {
             continue;
         };
-        let id = SuspensionId::parse(&member).filter(|id| id.partition() == Some(partition));
+        let id = RecordId::parse(&member).filter(|id| id.partition() == Some(partition));
         let millis = row::text(score).and_then(|score| score.parse().ok());
         match (id, millis.map(Timestamp::from_millis)) {
             (Some(id), Some(expire_time)) => positions.push(Cursor { expire_time, id }),

@@ -6,7 +6,7 @@ use super::failure::{corrupt, unexpected};
 use crate::domain::Timestamp;
 use crate::store::record::{FORMAT, Stored, StoredMember};
 use crate::store::{KeyHash, Member, Place, StoreError};
-use crate::suspension::{Suspension, SuspensionId};
+use crate::suspension::{RecordId, Suspension, SuspensionId};
 
 /// The fields of a record that reading takes, in the order of [`Row::read`].
 pub(super) const FIELDS: [&str; 7] = [
@@ -272,9 +272,9 @@ pub(super) fn text(value: Value) -> Option<String> {
     String::from_utf8(bytes(value)?).ok()
 }
 
-/// The id that a call key or an index names.
-pub(super) fn id(value: Option<Value>) -> Option<SuspensionId> {
-    SuspensionId::parse(&text(value?)?)
+/// The id that a key or an index names.
+pub(super) fn id<Of>(value: Option<Value>) -> Option<RecordId<Of>> {
+    RecordId::parse(&text(value?)?)
 }
 
 fn bytes(value: Value) -> Option<Vec<u8>> {

@@ -29,6 +29,9 @@ scripts! {
     DUE = "due.lua", writes: true;
     TRIM = "trim.lua", writes: true;
     META = "meta.lua", writes: true;
+    READ_GRANT = "read_grant.lua", writes: false;
+    END_GRANT = "end_grant.lua", writes: true;
+    COUNT = "count.lua", writes: true;
 }
 
 impl Script {
@@ -55,6 +58,15 @@ impl<'a> Call<'a> {
         Self {
             script,
             keys: vec![key],
+            args: Vec::new(),
+        }
+    }
+
+    /// A call with these keys, which lie in one partition.
+    pub(super) fn over(script: &'static Script, keys: Vec<String>) -> Self {
+        Self {
+            script,
+            keys,
             args: Vec::new(),
         }
     }

@@ -7,9 +7,10 @@ use rusqlite::types::FromSql;
 use rusqlite::{Error, OptionalExtension as _, Params, Row, params};
 
 use super::StoreError;
+use super::grants;
 use super::worker::Step;
 use crate::domain::Timestamp;
-use crate::store::key::{CallKey, KeyHash, Place};
+use crate::store::key::{CallKey, GrantKey, KeyHash, Place};
 use crate::store::record::{Stored, StoredMember};
 use crate::store::{Found, Member};
 use crate::suspension::{Suspension, SuspensionId};
@@ -26,11 +27,13 @@ pub(super) fn read(step: &Step<'_>, id: SuspensionId) -> Result<Option<Suspensio
     read_one(step, BY_ID, params![id.to_string()])
 }
 
-/// Reads what a key was used for, and whether its place is closed.
+/// Reads what a key was used for, whether its place is closed, and what grant there is.
 pub(super) fn find(
     step: &Step<'_>,
     place: &Place,
     key: Option<&CallKey>,
+    grant: Option<&GrantKey>,
+    set_aside: &SetAside,
 ) -> Result<Found, StoreError> {
     Ok(Found {
         suspension: match key {
@@ -38,6 +41,10 @@ pub(super) fn find(
             None => None,
         },
         closed: is_closed(step, place.partition, &place.closings)?,
+        grant: match grant {
+            Some(key) => grants::find(step, key, set_aside)?,
+            None => None,
+        },
         now: step.now,
     })
 }

@@ -1,6 +1,6 @@
 //! The tables, how they came about, and how a connection to them is set up.
 //!
-//! Callers' texts stand only in the JSON of `body` and `state`; index columns hold hashes of them.
+//! Callers' texts stand only in the JSON of `body`, `state` and `leave`; index columns hold hashes of them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -86,6 +86,26 @@ const STEPS: &[&str] = &[
         SELECT CASE WHEN json_valid(b.json) THEN json_extract(b.json, '$.on_expiry') END
         FROM body b WHERE b.seq = suspension.seq
     ) WHERE open = 1 OR wake IS NOT NULL;
+",
+    "
+    CREATE TABLE session_grant (
+        seq INTEGER PRIMARY KEY,
+        id TEXT NOT NULL,
+        part INTEGER NOT NULL,
+        format INTEGER NOT NULL,
+        grant_key BLOB NOT NULL,
+        tenant BLOB NOT NULL,
+        session BLOB NOT NULL,
+        create_time INTEGER NOT NULL,
+        expire_time INTEGER NOT NULL,
+        collect INTEGER NOT NULL,
+        leave TEXT NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX grant_by_id ON session_grant (id);
+    CREATE INDEX grant_by_key ON session_grant (grant_key, expire_time);
+    CREATE INDEX grant_by_tenant ON session_grant (tenant, expire_time, id);
+    CREATE INDEX grant_by_session ON session_grant (session, expire_time, id);
+    CREATE INDEX grant_by_collect ON session_grant (collect);
 ",
 ];
 

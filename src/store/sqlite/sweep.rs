@@ -7,16 +7,19 @@ use super::records::{SetAside, members, read_member};
 use super::worker::Step;
 use crate::store::{Due, MEMBERS_BYTES};
 
-/// How many records, and how many closings, one transaction collects.
+/// How many records, how many closings and how many grants one transaction collects.
 const COLLECTED: i64 = 500;
 
 const DUE: (&str, &str) = ("by_wake", "s.wake <= ?1 ORDER BY s.wake");
 const IS_COLLECTABLE: &str = "SELECT EXISTS (SELECT 1 FROM suspension INDEXED BY by_collect WHERE collect <= ?1) \
-     OR EXISTS (SELECT 1 FROM closing INDEXED BY by_until WHERE until <= ?1)";
+     OR EXISTS (SELECT 1 FROM closing INDEXED BY by_until WHERE until <= ?1) \
+     OR EXISTS (SELECT 1 FROM session_grant INDEXED BY grant_by_collect WHERE collect <= ?1)";
 const COLLECTABLE: &str =
     "SELECT seq FROM suspension INDEXED BY by_collect WHERE collect <= ?1 LIMIT ?2";
 const COLLECT_CLOSINGS: &str = "DELETE FROM closing WHERE (part, hash) IN \
      (SELECT part, hash FROM closing WHERE until <= ?1 LIMIT ?2)";
+const COLLECT_GRANTS: &str = "DELETE FROM session_grant WHERE seq IN \
+     (SELECT seq FROM session_grant INDEXED BY grant_by_collect WHERE collect <= ?1 LIMIT ?2)";
 
 /// What a sweep found.
 pub(super) struct Sweep {
@@ -89,6 +92,7 @@ pub(super) fn tidy(step: &Step<'_>, sweep: Sweep) -> Result<Due, StoreError> {
         remove(step, seq)?;
     }
     step.write(COLLECT_CLOSINGS, [now, COLLECTED])?;
+    step.write(COLLECT_GRANTS, [now, COLLECTED])?;
     let is_more = step.one(IS_COLLECTABLE, [now])?.unwrap_or(false);
     Ok(Due {
         more: sweep.due.more || is_more,
@@ -104,6 +108,12 @@ fn remove(step: &Step<'_>, seq: i64) -> Result<(), StoreError> {
 
 #[cfg(test)]
 pub(super) fn statements() -> Vec<String> {
-    let fixed = [IS_COLLECTABLE, COLLECTABLE, COLLECT_CLOSINGS].map(str::to_owned);
+    let fixed = [
+        IS_COLLECTABLE,
+        COLLECTABLE,
+        COLLECT_CLOSINGS,
+        COLLECT_GRANTS,
+    ]
+    .map(str::to_owned);
     [&fixed[..], &[members(DUE)]].concat()
 }

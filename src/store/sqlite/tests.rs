@@ -62,6 +62,7 @@ fn opening(run: &str, reason: &str) -> Opening {
     Opening {
         id: SuspensionId::new(Uuid::new_v4(), place.partition),
         key: CallKey::of_run_start(&scope),
+        grant: None,
         place,
         body: Body {
             scope,
@@ -203,6 +204,7 @@ async fn reopening_keeps_everything() {
         }],
         not_after: None,
         unless_closed: Vec::new(),
+        giving: None,
         closing: Some(crate::store::Closing {
             group,
             open: Some(1),
@@ -218,7 +220,10 @@ async fn reopening_keeps_everything() {
         suspension: found,
         closed,
         ..
-    } = store.find(&again.place, again.key.as_ref()).await.unwrap();
+    } = store
+        .find(&again.place, again.key.as_ref(), None)
+        .await
+        .unwrap();
     let found = found.unwrap();
     assert!(closed);
     assert_eq!(
@@ -267,8 +272,8 @@ fn a_file_that_is_not_ours_is_refused_and_left_alone() {
 fn a_newer_schema_and_another_partition_count_are_refused() {
     for (sql, expected) in [
         (
-            "PRAGMA user_version = 3",
-            "`PATH` has schema 3 and this version of assent knows schemas up to 2: run the version that wrote it, or a newer one",
+            "PRAGMA user_version = 4",
+            "`PATH` has schema 4 and this version of assent knows schemas up to 3: run the version that wrote it, or a newer one",
         ),
         (
             "UPDATE meta SET value = 128 WHERE name = 'partitions'",
@@ -287,6 +292,47 @@ fn a_newer_schema_and_another_partition_count_are_refused() {
             .unwrap();
         assert_eq!(home.refusal(), expected);
     }
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_schema_is_brought_forward() {
+    let home = Home::new();
+    let store = home.open();
+    let held = opened(&store, "r1").await;
+    let headless = opened(&store, "r2").await;
+    let garbled = opened(&store, "r3").await;
+    drop(store);
+    // What the later steps made is undone, so that this is the file that an earlier version left.
+    let file = Connection::open(&home.path).unwrap();
+    file.execute_batch(&format!(
+        "DROP TABLE session_grant;
+         ALTER TABLE suspension DROP COLUMN on_expiry;
+         DELETE FROM body WHERE seq = (SELECT seq FROM suspension WHERE id = '{}');
+         UPDATE body SET json = '{{' WHERE seq = (SELECT seq FROM suspension WHERE id = '{}');
+         PRAGMA user_version = 1;",
+        headless.id, garbled.id
+    ))
+    .unwrap();
+    drop(file);
+
+    let store = home.open();
+    let read = store.read(held.id).await.unwrap().0.unwrap();
+    assert_eq!((read.version, &read.state), (1, &held.state));
+    home.clock.advance(2 * DAY);
+    // What the body does not say cannot be known.
+    assert_eq!(due_ids(&store).await, [held.id]);
+    assert_eq!(store.set_aside(), 2);
+    let tenant = Group::Tenant {
+        tenant: Id::default(),
+    };
+    let query = GrantQuery {
+        group: tenant,
+        after: None,
+        limit: 10,
+    };
+    assert_eq!(store.list_grants(&query).await.unwrap().grants, []);
+    drop(store);
+    drop(home.open());
 }
 
 #[test]
@@ -604,6 +650,7 @@ fn every_statement_finds_its_rows_by_an_index() {
     let statements = [
         records::statements(),
         groups::statements(),
+        grants::statements(),
         writes::statements(),
         sweep::statements(),
     ];
@@ -620,6 +667,8 @@ fn every_statement_finds_its_rows_by_an_index() {
         assert!(!plan.contains("SCAN suspension"), "{sql}\n{plan}");
         assert!(!plan.contains("SCAN s"), "{sql}\n{plan}");
         assert!(!plan.contains("SCAN closing"), "{sql}\n{plan}");
+        assert!(!plan.contains("SCAN session_grant"), "{sql}\n{plan}");
+        assert!(!plan.contains("SCAN g"), "{sql}\n{plan}");
         assert_eq!(plan.contains("open_by_"), is_open_only, "{sql}\n{plan}");
         if sql.contains("count(") {
             assert!(plan.contains("COVERING INDEX"), "{sql}\n{plan}");

@@ -4,8 +4,9 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use uuid::Uuid;
 
 use super::StoreError;
+use super::grants;
 use super::groups::{count_limited, count_members};
-use super::records::{find_by_key, is_closed, read};
+use super::records::{SetAside, find_by_key, is_closed, read};
 use super::worker::Step;
 use crate::domain::Timestamp;
 use crate::store::key::KeyHash;
@@ -22,6 +23,7 @@ pub(super) fn open(
     opening: &Opening,
     body: &str,
     state: (State, &str),
+    set_aside: &SetAside,
 ) -> Result<Opened, StoreError> {
     if let Some(key) = &opening.key
         && let Some(found) = find_by_key(step, key)?
@@ -39,6 +41,11 @@ pub(super) fn open(
     let place = &opening.place;
     if is_closed(step, place.partition, &place.closings)? {
         return Ok(Opened::Closed);
+    }
+    if let Some(key) = &opening.grant
+        && let Some(grant) = grants::find(step, key, set_aside)?
+    {
+        return Ok(Opened::Granted(grant));
     }
     if count_limited(step, place)?.is_some_and(|open| open >= opening.limit) {
         return Ok(Opened::Full);
@@ -88,11 +95,13 @@ fn insert(
     })
 }
 
-/// Writes changes, all or none; `states` are those of the changes, in their order.
+/// Writes changes, all or none; `states` are those of the changes, in their order, and `leave` is that of
+/// the grant that is given with them.
 pub(super) fn commit(
     step: &mut Step<'_>,
     commit: &Commit,
     states: &[String],
+    leave: Option<&str>,
 ) -> Result<Committed, StoreError> {
     let mut held = Vec::with_capacity(commit.changes.len());
     let mut is_stale = false;
@@ -121,6 +130,10 @@ pub(super) fn commit(
             return Ok(Committed::Stale);
         }
         close(step, commit.partition, closing)?;
+        grants::end_all(step, commit.partition, &closing.group)?;
+    }
+    if let (Some(giving), Some(leave)) = (&commit.giving, leave) {
+        grants::give(step, commit.partition, giving, leave)?;
     }
     for ((change, seq), state) in commit.changes.iter().zip(held).zip(states) {
         let (wake, collect) = appointments(&change.upkeep);

@@ -32,7 +32,7 @@ async fn met(on: &Fixture, places: &[(&str, &str)]) -> Vec<&'static str> {
         .map(|(session, run)| on.opening(session, run, ""));
     let mut met = Vec::new();
     for opening in openings {
-        let found = on.store.find(&opening.place, None).await.unwrap();
+        let found = on.store.find(&opening.place, None, None).await.unwrap();
         let word = on.met(&opening).await;
         assert_eq!(found.closed, word == "closed");
         assert_eq!(on.read(opening.id).await.is_some(), word == "created");
@@ -102,7 +102,7 @@ pub(super) async fn an_end_is_said_before_a_limit_and_after_a_key(on: &Fixture) 
     let opening = on.opening("s", "r", "c");
     let found = on
         .store
-        .find(&opening.place, opening.key.as_ref())
+        .find(&opening.place, opening.key.as_ref(), None)
         .await
         .unwrap();
     assert_eq!(

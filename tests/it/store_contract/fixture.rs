@@ -14,8 +14,8 @@ use assent::store::{
     SuspensionStore,
 };
 use assent::suspension::{
-    Answer, Approval, Body, Claim, Claimed, Kind, Reply, Resumed, State, Subject, Suspension,
-    SuspensionId,
+    Answer, Approval, Body, Claim, Claimed, GrantScope, Kind, Reply, Resumed, State, Subject,
+    Suspension, SuspensionId,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -70,6 +70,7 @@ impl Fixture {
         Opening {
             id: SuspensionId::new(random, place.partition),
             key: CallKey::of_call(&scope, Kind::Approval, &id(call), &Id::default()),
+            grant: None,
             place,
             body: body(scope, call, r#"{"amount": 1}"#),
             expires: EXPIRES,
@@ -96,6 +97,7 @@ impl Fixture {
             Opened::Created(_) => "created",
             Opened::Existing(..) => "existing",
             Opened::Closed => "closed",
+            Opened::Granted(_) => "granted",
             Opened::Full => "full",
         }
     }
@@ -240,6 +242,7 @@ impl Fixture {
                 changes: changes.collect(),
                 not_after: None,
                 unless_closed: Vec::new(),
+                giving: None,
                 closing: Some(closing(group, Some(members.open))),
             };
             if self.store.commit(&commit).await.unwrap() == Committed::Done {
@@ -349,6 +352,7 @@ pub(super) fn approved(
             approved: true,
             reason: "fine".to_owned(),
             edited_arguments,
+            grant_scope: GrantScope::Once,
         })),
         flaw: None,
     };
@@ -428,6 +432,7 @@ pub(super) fn commit(changes: &[(&Suspension, &State)]) -> Commit {
             .collect(),
         not_after: None,
         unless_closed: Vec::new(),
+        giving: None,
         closing: None,
     }
 }

@@ -41,7 +41,7 @@ pub(super) async fn a_new_suspension_reads_back_whole(on: &Fixture) {
         suspension, closed, ..
     } = on
         .store
-        .find(&opening.place, opening.key.as_ref())
+        .find(&opening.place, opening.key.as_ref(), None)
         .await
         .unwrap();
     assert_eq!(
@@ -159,7 +159,7 @@ pub(super) async fn openings_without_a_key_are_separate(on: &Fixture) {
         assert_eq!(on.store.count_open(&group).await.unwrap(), before + 2);
         let found = on
             .store
-            .find(&on.opening(session, run, "").place, None)
+            .find(&on.opening(session, run, "").place, None, None)
             .await
             .unwrap();
         assert!(found.suspension.is_none() && !found.closed);

@@ -112,7 +112,7 @@ async fn goes_at(on: &Fixture, suspension: &Suspension, time: Timestamp) {
     assert_eq!(on.list(&on.in_session("s"), false).await, [expected]);
     let found = on
         .store
-        .find(&opening.place, opening.key.as_ref())
+        .find(&opening.place, opening.key.as_ref(), None)
         .await
         .unwrap();
     assert_eq!(found.suspension.unwrap().id, suspension.id);
@@ -126,7 +126,7 @@ async fn goes_at(on: &Fixture, suspension: &Suspension, time: Timestamp) {
     assert!(on.read(suspension.id).await.is_none());
     let found = on
         .store
-        .find(&opening.place, opening.key.as_ref())
+        .find(&opening.place, opening.key.as_ref(), None)
         .await
         .unwrap();
     assert!(found.suspension.is_none());
@@ -204,7 +204,7 @@ pub(super) async fn a_key_goes_with_its_record(on: &Fixture) {
     on.sweep().await;
     let found = on
         .store
-        .find(&opening.place, opening.key.as_ref())
+        .find(&opening.place, opening.key.as_ref(), None)
         .await
         .unwrap();
     assert_eq!(facts(&found.suspension.unwrap()), facts(&second));

@@ -5,7 +5,7 @@ use crate::domain::{Id, MAX_TEXT_BYTES, Scope};
 use crate::grpc::convert::field::{self, InvalidField, known};
 use crate::pb;
 use crate::policy::Limits;
-use crate::suspension::{Answer, Approval, Refusal, Reply, SuspensionId};
+use crate::suspension::{Answer, Approval, GrantScope, Refusal, Reply, SuspensionId};
 
 /// An answer, and to which suspension of which tenant.
 pub(in crate::grpc) struct Resume {
@@ -24,7 +24,7 @@ pub(in crate::grpc) fn resume(wire: pb::ResumeRequest, limits: &Limits) -> Conve
         arguments_digest,
         answer,
     } = wire;
-    let id = field::suspension_id("suspension_id", &suspension_id)?;
+    let id = field::record_id("suspension_id", &suspension_id)?;
     let Scope { tenant, .. } = scope(wire_scope)?;
     let by = field::required_id("by", by)?;
     let by_roles = field::entries("by_roles", by_roles)?;
@@ -87,6 +87,7 @@ fn answer(wire: pb::resume_request::Answer, limits: &Limits) -> Converted<Answer
 
 fn approval(wire: pb::Approval, limits: &Limits) -> Converted<Answered> {
     const EDITS: &str = "approval.edited_arguments_json";
+    const SCOPE: &str = "approval.grant_scope";
     let pb::Approval {
         approved,
         reason,
@@ -94,10 +95,19 @@ fn approval(wire: pb::Approval, limits: &Limits) -> Converted<Answered> {
         edited_arguments_json,
     } = wire;
     let reason = field::text("approval.reason", reason)?;
-    match known("approval.grant_scope", grant_scope)? {
-        pb::GrantScope::Unspecified => {}
-        pb::GrantScope::Session => return Err(InvalidField::unsupported("approval.grant_scope")),
-    }
+    let grant_scope = match known(SCOPE, grant_scope)? {
+        pb::GrantScope::Unspecified => GrantScope::Once,
+        pb::GrantScope::Session if approved == Some(false) => {
+            return Err(InvalidField::new(SCOPE, "a denial grants nothing"));
+        }
+        pb::GrantScope::Session if !edited_arguments_json.is_empty() => {
+            return Err(InvalidField::new(
+                SCOPE,
+                "a grant is for the call as it was asked about, so it cannot stand beside edited arguments",
+            ));
+        }
+        pb::GrantScope::Session => GrantScope::Session,
+    };
     let (edited_arguments, flaw) = if edited_arguments_json.is_empty() {
         (None, None)
     } else if approved == Some(false) {
@@ -122,6 +132,7 @@ fn approval(wire: pb::Approval, limits: &Limits) -> Converted<Answered> {
             approved,
             reason,
             edited_arguments,
+            grant_scope,
         })
     });
     Ok((answer, flaw))

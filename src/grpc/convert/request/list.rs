@@ -3,9 +3,9 @@
 use super::Converted;
 use crate::engine::ListRequest;
 use crate::grpc::convert::field::{self, InvalidField};
-use crate::grpc::page_token;
+use crate::grpc::page_token::{self, Filters};
 use crate::pb;
-use crate::store::Group;
+use crate::store::{Cursor, Group};
 use crate::suspension::{Execution, Kind, Status};
 
 const DEFAULT_PAGE_SIZE: usize = 50;
@@ -49,15 +49,25 @@ pub(in crate::grpc) fn list(wire: pb::ListSuspensionsRequest) -> Converted<ListR
         page_size: self::page_size(page_size)?,
         after: None,
     };
-    if !page_token.is_empty() {
-        let position = page_token::read(&page_token, &request)
-            .map_err(|error| InvalidField::new("page_token", error))?;
-        request.after = Some(position);
-    }
+    request.after = self::page_token(&page_token, &request)?;
     Ok(request)
 }
 
-fn page_size(wire: i32) -> Converted<usize> {
+/// Where a page begins; none for the first.
+pub(super) fn page_token<Of: Copy>(
+    wire: &str,
+    filters: &impl Filters,
+) -> Converted<Option<Cursor<Of>>> {
+    if wire.is_empty() {
+        return Ok(None);
+    }
+    let position = page_token::read(wire, filters);
+    position
+        .map(Some)
+        .map_err(|error| InvalidField::new("page_token", error))
+}
+
+pub(super) fn page_size(wire: i32) -> Converted<usize> {
     match usize::try_from(wire) {
         Ok(0) => Ok(DEFAULT_PAGE_SIZE),
         Ok(size) if size <= MAX_PAGE_SIZE => Ok(size),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::{Annotations, Origin, RunStart, WrapperTarget};
 use crate::engine::ListRequest;
-use crate::suspension::{Answer, Approval, Execution, Kind, Refusal, Status};
+use crate::suspension::{Answer, Approval, Execution, GrantScope, Kind, Refusal, Status};
 
 const ID: &str = "0192f0c1-0000-7000-8000-00000000000a";
 
@@ -459,7 +459,6 @@ fn a_field_of_resume_that_is_refused_is_named_by_its_path() {
                 }));
             }),
         ),
-        ("approval.grant_scope", approval(Some(true), session, "")),
         ("approval.grant_scope", approval(Some(false), session, "")),
         ("approval.grant_scope", approval(Some(true), session, "{}")),
         ("approval.grant_scope", approval(Some(true), 2, "")),
@@ -565,6 +564,7 @@ fn an_approval_arrives_whole() {
         approved,
         reason,
         edited_arguments,
+        grant_scope: GrantScope::Once,
     })) = reply.answer
     else {
         panic!("an approval")

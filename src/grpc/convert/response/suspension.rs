@@ -189,6 +189,7 @@ fn resolution(resolution: Resolution) -> pb::Resolution {
         answer,
         reason,
         outcome: told,
+        grant_id,
     } = resolution;
     let (approved, edited) = match answer {
         Some(Answer::Approval(Approval {
@@ -196,6 +197,8 @@ fn resolution(resolution: Resolution) -> pb::Resolution {
             // It stands in the resolution too, where a cancellation has one as well.
             reason: _,
             edited_arguments,
+            // The grant that it gave says it.
+            grant_scope: _,
         })) => (Some(approved), edited_arguments),
         None => (None, None),
     };
@@ -213,7 +216,7 @@ fn resolution(resolution: Resolution) -> pb::Resolution {
         connected: Vec::new(),
         denied: Vec::new(),
         edited_arguments_json: edited.map_or_else(String::new, |edited| edited.text().to_owned()),
-        grant_id: String::new(),
+        grant_id: grant_id.map_or_else(String::new, |id| id.to_string()),
         kind,
         message_for_model,
         retryable,
