@@ -1,12 +1,16 @@
 //! Session grants over gRPC, on both stores: what one covers, what it never does, and how it ends.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use assent::pb;
 use assent::policy::{Policy, Source};
+use assent::store::SuspensionStore;
 use assent::store::clock::ClockOffset;
+use assent::store::redis::{RedisSettings, RedisStore};
 use tonic::{Code, Status};
 
+use crate::support::redis::RedisServer;
 use crate::support::server::{InProcess, in_process};
 use crate::support::stores::{Home, Homes};
 use crate::wire::{self, Client};
@@ -638,4 +642,141 @@ async fn a_wrapper_that_names_nothing_for_sure_is_never_granted(world: World) {
         .await
         .unwrap();
     assert_eq!(world.met(wrapper("c2")).await, None);
+}
+
+/// A world on a Redis of its own, and what looks behind it.
+async fn on_a_redis() -> (
+    RedisServer,
+    Arc<RedisStore>,
+    World,
+    redis::aio::MultiplexedConnection,
+) {
+    let redis = RedisServer::start(&[]);
+    let clock = ClockOffset::default();
+    let settings = RedisSettings::new(redis.url());
+    let store = RedisStore::connect(&settings, clock.clone()).await.unwrap();
+    let store = Arc::new(store);
+    let shared: Arc<dyn SuspensionStore> = Arc::<RedisStore>::clone(&store);
+    let server = in_process(None, shared).await;
+    let client = wire::connect(server.address()).await;
+    let raw = redis::Client::open(redis.url()).unwrap();
+    let raw = raw.get_multiplexed_async_connection().await.unwrap();
+    let world = World {
+        server,
+        client,
+        clock,
+    };
+    (redis, store, world, raw)
+}
+
+async fn run<T: redis::FromRedisValue>(
+    raw: &mut redis::aio::MultiplexedConnection,
+    command: &[&str],
+) -> T {
+    let mut cmd = redis::cmd(command[0]);
+    cmd.arg(&command[1..]);
+    cmd.query_async(raw).await.unwrap()
+}
+
+/// The one key that holds this text behind its hash tag.
+async fn key(raw: &mut redis::aio::MultiplexedConnection, what: &str) -> String {
+    let keys: Vec<String> = run(raw, &["KEYS", &format!("*}}:{what}*")]).await;
+    assert_eq!(keys.len(), 1, "{what}: {keys:?}");
+    keys[0].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_key_of_a_grant_on_redis_goes_on_its_own() {
+    const HOUR: i64 = 60 * 60 * 1000;
+    const GRACE: i64 = 24 * HOUR;
+    let (_redis, _store, world, mut raw) = on_a_redis().await;
+    let grant = world.grant(call("c1")).await;
+    let index: Vec<String> = run(&mut raw, &["KEYS", "*}:l:*"]).await;
+    assert_eq!(index.len(), 2, "of the tenant and of the session");
+    let record = key(&mut raw, "g:").await;
+    assert!(record.ends_with(&grant));
+    let finds = key(&mut raw, "a:").await;
+    let mut expected = vec![
+        (record.clone(), (24 + 7 * 24) * HOUR + GRACE),
+        (finds.clone(), 24 * HOUR + GRACE),
+    ];
+    expected.extend(index.iter().map(|index| (index.clone(), 24 * HOUR + GRACE)));
+    for (key, most) in expected {
+        let left: i64 = run(&mut raw, &["PTTL", &key]).await;
+        assert!(left <= most && left > most - HOUR, "{key}: {left}");
+    }
+
+    // Ending one needs no memory, and leaves only the record.
+    let _: String = run(&mut raw, &["CONFIG", "SET", "maxmemory", "1"]).await;
+    world.revoke("", &grant).await.unwrap();
+    let _: String = run(&mut raw, &["CONFIG", "SET", "maxmemory", "0"]).await;
+    for key in index.iter().chain([&finds]) {
+        let exists: i64 = run(&mut raw, &["EXISTS", key]).await;
+        assert_eq!(exists, 0, "{key}");
+    }
+    assert_eq!(world.revoke("", &grant).await.unwrap().id, grant);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_on_redis_that_cannot_be_read_lets_nothing_through_and_stops_nothing() {
+    let (_redis, store, world, mut raw) = on_a_redis().await;
+    let damages: [&[&str]; 5] = [
+        &["HSET", "KEY", "leave", "{"],
+        &["HSET", "KEY", "format", "2"],
+        &["HDEL", "KEY", "created"],
+        &["HSET", "KEY", "expires", "soon"],
+        &["SET", "KEY", "no hash"],
+    ];
+    for (round, damage) in damages.iter().enumerate() {
+        let session = format!("s{round}");
+        let asked = |call_id: &str| {
+            with_scope(call(call_id), |scope| scope.session_id.clone_from(&session))
+        };
+        let grant = world.grant(asked(&format!("a{round}"))).await;
+        assert_eq!(
+            world.met(asked(&format!("b{round}"))).await,
+            Some(grant.clone())
+        );
+        let record = key(&mut raw, &format!("g:{grant}")).await;
+        let damage: Vec<&str> = damage
+            .iter()
+            .map(|word| {
+                if *word == "KEY" {
+                    record.as_str()
+                } else {
+                    word
+                }
+            })
+            .collect();
+        let _: redis::Value = run(&mut raw, &damage).await;
+        let before = store.set_aside();
+        let dry = pb::DecideRequest {
+            dry_run: true,
+            ..asked(&format!("c{round}"))
+        };
+        assert_eq!(world.met(dry).await, None, "{damage:?}");
+        assert_eq!(
+            world.met(asked(&format!("d{round}"))).await,
+            None,
+            "{damage:?}"
+        );
+        if round < 3 {
+            assert!(store.set_aside() > before, "{damage:?}");
+        }
+        assert_eq!(world.list("", &session).await, []);
+        // Another approval takes its place, and the session ends with it or without.
+        let next = world.grant(asked(&format!("e{round}"))).await;
+        assert_eq!(world.met(asked(&format!("f{round}"))).await, Some(next));
+        let _: redis::Value = run(&mut raw, &["SET", &record, "no hash"]).await;
+        let over = pb::CancelRequest {
+            target: Some(pb::cancel_request::Target::SessionId(session.clone())),
+            by: "ops".to_owned(),
+            ..Default::default()
+        };
+        world.client.clone().cancel(over).await.unwrap();
+        assert_eq!(
+            world.decide(asked(&format!("g{round}"))).await.kind,
+            "cancelled"
+        );
+    }
 }
