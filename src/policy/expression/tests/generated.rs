@@ -180,7 +180,7 @@ fn a_decision_ends_alike_whether_costs_are_known_at_the_load_or_measured() {
         1 => Just("args.list.all(x, x in args.list)".to_owned()),
     ];
     let strategy = (prop::collection::vec(condition, 1..4), arguments(4));
-    run(60, &strategy, |(texts, arguments)| {
+    let ends_alike = |texts: &[String], arguments: &str| {
         let rules: String = texts
             .iter()
             .enumerate()
@@ -207,7 +207,7 @@ fn a_decision_ends_alike_whether_costs_are_known_at_the_load_or_measured() {
         for condition in measured.iter_mut().flatten() {
             condition.cost = Known::NOTHING;
         }
-        let (call, scope) = (call(&arguments), scope());
+        let (call, scope) = (call(arguments), scope());
         let mut first = Evaluation::new(&conditions, input(&call, &scope));
         let mut second = Evaluation::new(&conditions, input(&call, &scope));
         for _ in 0..12 {
@@ -222,7 +222,14 @@ fn a_decision_ends_alike_whether_costs_are_known_at_the_load_or_measured() {
             }
         }
         Ok(())
+    };
+    run(60, &strategy, |(texts, arguments)| {
+        ends_alike(&texts, &arguments)
     });
+    // One that is past its budget for certain.
+    let list: Vec<u32> = (0..3000).collect();
+    let texts = vec!["args.list.all(x, x in args.list)".to_owned(); 3];
+    ends_alike(&texts, &format!("{{\"list\": {list:?}}}")).unwrap();
     assert!(too_long.into_inner() > 0, "no decision was past its budget");
 }
 
