@@ -13,13 +13,14 @@ use uuid::Uuid;
 use assent::pb;
 
 /// The record's fields. The bench stops when an opening writes others, as `BARE` has to follow then.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "body",
     "created",
     "deadline",
     "format",
     "indexes",
     "key",
+    "on_expiry",
     "open",
     "operation",
     "run",
@@ -45,7 +46,7 @@ const KEYS: [(&str, &str); 6] = [
 const BARE: &str = "
 redis.call('HSET', KEYS[1], 'format', 1, 'body', ARGV[3], 'state', ARGV[4], 'version', 1,
   'created', ARGV[2], 'deadline', ARGV[2], 'operation', '', 'open', 1, 'then', 'settle',
-  'indexes', ARGV[5], 'key', ARGV[6], 'run', ARGV[7])
+  'indexes', ARGV[5], 'key', ARGV[6], 'run', ARGV[7], 'on_expiry', 'abandon')
 redis.call('PEXPIRE', KEYS[1], ARGV[8])
 redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[8])
 for index = 3, 6 do
