@@ -6,6 +6,7 @@
 //! in `policy`, from what [`Number`] offers.
 
 mod error;
+mod json;
 mod number;
 mod reader;
 mod value;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 pub use self::error::{Found, JsonError, JsonProblem};
+pub use self::json::Json;
 pub use self::number::{InexactNumber, MAX_EXPONENT, Number};
 pub use self::reader::MAX_DEPTH;
 pub use self::value::{Object, Value};

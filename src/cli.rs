@@ -5,6 +5,7 @@
 //! `cli/request.rs`), the call (`cli/server.rs`), answer to text (`cli/view.rs`) or JSON (`cli/json.rs`). No
 //! decision is made here, and nothing is read from the environment.
 
+mod answer;
 mod choice;
 mod duration;
 mod error;
@@ -19,6 +20,7 @@ mod time;
 pub mod tools;
 mod view;
 
+pub use answer::AnswerCommand;
 pub use choice::{CompletionFlag, OriginFlag, StatusFlag};
 pub use error::{CliError, Refusal};
 pub use flags::{
@@ -46,6 +48,8 @@ pub enum ClientCommand {
     Approve(ApproveCommand),
     /// Decline a call that waits: it does not run
     Deny(DenyCommand),
+    /// Answer a question, an external event, a client tool or a sign-in
+    Answer(AnswerCommand),
     /// Withdraw one suspension, or all of a run or a session
     Cancel(CancelCommand),
     /// List the live session grants: what is allowed without asking
@@ -121,6 +125,12 @@ pub async fn run(server: &str, command: ClientCommand, json: bool) -> Result<Exi
         }
         ClientCommand::Deny(command) => {
             let answer = server.resume(command.request()).await?;
+            output.print("ResumeResponse", &answer, |screen| {
+                view::answered(&answer, screen)
+            })?;
+        }
+        ClientCommand::Answer(command) => {
+            let answer = server.resume(command.request()?).await?;
             output.print("ResumeResponse", &answer, |screen| {
                 view::answered(&answer, screen)
             })?;

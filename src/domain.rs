@@ -252,7 +252,7 @@ pub struct Scope {
 }
 
 /// One tool call, or one step of a workflow, that wants to run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The call's id within its run; may be empty.
     pub call_id: Id,
@@ -396,6 +396,15 @@ impl Default for ApproverRule {
             exclude_requester: false,
         }
     }
+}
+
+/// How a suspension that is no approval waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTerms {
+    /// How long it waits for an answer.
+    pub expires: Duration,
+    /// What happens when none comes.
+    pub on_expiry: OnExpiry,
 }
 
 /// How a prompt for approval behaves: a rule's `approval`, or the document's.

@@ -11,9 +11,12 @@ mod execute;
 mod grants;
 mod judge;
 mod list;
+mod opening;
 mod port;
 mod resume;
 mod run_start;
+mod schemas;
+mod suspend;
 pub mod sweeper;
 mod tenants;
 mod trace;
@@ -26,6 +29,7 @@ use uuid::Uuid;
 
 use crate::domain::{Id, OnExpiry, Scope, Timestamp};
 use crate::policy::Policy;
+use crate::store::record::TooLarge;
 use crate::store::{
     Change, Closing, Commit, Committed, Giving, Group, KeyHash, Member, Place, StoreError,
     SuspensionStore,
@@ -42,8 +46,10 @@ pub use self::judge::Judged;
 pub use self::list::{ListRequest, Listed, position};
 pub use self::port::{PolicyPort, PortAnswer, PortError, Question};
 pub use self::resume::{ResumeOutcome, Resumption};
+pub use self::suspend::SuspendRequest;
 pub use self::trace::{Step, Trace};
 
+use self::schemas::Schemas;
 use self::tenants::TenantLoad;
 
 /// How often a change is tried again because somebody else was first.
@@ -97,6 +103,12 @@ pub enum EngineError {
         "the call id or step id was used in this run for another call: a verdict is never reused, give the call an id of its own"
     )]
     CallIdReused(SuspensionId),
+    /// The run or the session has ended.
+    #[error("the run or the session is over: nothing opens in it any more")]
+    Closed,
+    /// The texts of the request would make the record larger than it may be.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
     /// There are as many open suspensions as there may be.
     #[error("{whose} has {limit} open suspensions, which is the limit: answer or cancel some")]
     TooManyPending {
@@ -117,6 +129,9 @@ pub enum EngineError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Too many JSON Schemas are being worked on, or this one took too long.
+    #[error("no JSON Schema can be worked on now")]
+    Busy,
     /// Others changed the record each time before this change could be written.
     #[error("the suspension is changing too fast")]
     Contended,
@@ -129,6 +144,7 @@ pub struct Engine {
     port: Arc<dyn PolicyPort>,
     waiters: Waiters,
     tenants: TenantLoad,
+    schemas: Schemas,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
@@ -148,6 +164,7 @@ impl Engine {
             port,
             waiters,
             tenants: TenantLoad::default(),
+            schemas: Schemas::default(),
             clock: Box::new(clock),
         }
     }

@@ -108,8 +108,11 @@ impl DecisionService for Service {
         Ok(Response::new(pb::BatchDecideResponse { responses }))
     }
 
-    async fn suspend(&self, _: Request<pb::SuspendRequest>) -> Answer<pb::Suspension> {
-        unimplemented("Suspend")
+    async fn suspend(&self, wire: Request<pb::SuspendRequest>) -> Answer<pb::Suspension> {
+        let policy = self.engine.policy();
+        let request = request::suspend(wire.into_inner(), policy.limits())?;
+        let suspension = self.engine.suspend(&policy, request).await?;
+        Ok(Response::new(response::suspension(suspension)))
     }
 
     async fn resume(&self, wire: Request<pb::ResumeRequest>) -> Answer<pb::ResumeResponse> {

@@ -10,7 +10,7 @@
 //! | service | [`grpc`], [`engine`], [`watch`] |
 //! | store | [`store`]: the contract, `sqlite` and `redis` |
 //! | policy | [`policy`]: the document, its patterns and its conditions |
-//! | ground | [`domain`], [`arguments`], [`classify`], [`suspension`], [`outcome`] |
+//! | ground | [`domain`], [`arguments`], [`classify`], [`schema`], [`suspension`], [`outcome`] |
 //!
 //! [`pb`] is the wire, generated from `proto/`.
 //!
@@ -19,8 +19,8 @@
 //! 1. The ground floor knows no tonic, prost, redis, rusqlite, tokio, clock or environment; time is a
 //!    parameter.
 //! 2. A dependency has one home: `cel` in `policy/expression`, `redis` in `store/redis`, `rusqlite` in
-//!    `store/sqlite`, `notify` in `reload`; generated code is named in `grpc`, `cli` and `server` only. The
-//!    service that the operator may put behind the policy port is called in `grpc/port.rs`.
+//!    `store/sqlite`, `jsonschema` in `schema`, `notify` in `reload`; generated code is named in `grpc`, `cli` and
+//!    `server` only. The service that the operator may put behind the policy port is called in `grpc/port.rs`.
 //! 3. Policy is pure and synchronous. Policy and store do not know each other; they meet in `engine`.
 //! 4. A `tonic::Status` is made in `grpc/status.rs` only, and no client reads an internal error's text.
 //! 5. The state machine lives once, in `suspension`, and is run by the engine. The stores commit its
@@ -44,6 +44,7 @@ pub mod policy;
 pub mod policy_source;
 pub mod probe;
 pub mod reload;
+pub mod schema;
 pub mod server;
 pub mod startup;
 pub mod store;

@@ -23,6 +23,7 @@ mod pointer;
 mod port;
 mod rules;
 mod trace;
+mod waits;
 mod wrapper;
 mod yaml;
 
@@ -45,14 +46,16 @@ use self::expression::{Conditions, Evaluation, Input};
 use self::index::ToolIndex;
 use self::pattern::Glob;
 use self::rules::{Answer, Rule};
+use self::waits::Waits;
 use self::wrapper::Wrappers;
 use crate::classify::{
     Classification, Pin, Pins, Trust, classify, classify_target, classify_unresolved, counts_as_mcp,
 };
 use crate::domain::{
     Annotations, ApprovalTerms, ApproverRule, AskedCall, Decision, Id, OnExpiry, RiskClass, Scope,
-    Timestamp, ToolCall,
+    Timestamp, ToolCall, WaitTerms,
 };
+use crate::suspension::Kind;
 
 /// One file of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +107,7 @@ pub struct Policy {
     port: Option<PortSettings>,
     wrappers: Wrappers,
     approval: ApprovalTerms,
+    waits: Waits,
     retention: Duration,
     claim_within: Duration,
     claim_lease: Duration,
@@ -189,6 +193,7 @@ impl Policy {
                 on_expiry: OnExpiry::Abandon,
                 approvers: ApproverRule::default(),
             },
+            waits: Waits::default(),
             retention: Duration::from_secs(7 * 24 * 60 * 60),
             claim_within: Duration::from_secs(60 * 60),
             claim_lease: Duration::from_secs(5 * 60),
@@ -382,6 +387,21 @@ impl Policy {
         &self.approval
     }
 
+    /// How long a suspension of a kind waits, and what follows when nobody answers, where no rule says
+    /// otherwise.
+    pub fn waits(&self, kind: Kind) -> WaitTerms {
+        match kind {
+            Kind::Approval => WaitTerms {
+                expires: self.approval.expires,
+                on_expiry: self.approval.on_expiry,
+            },
+            Kind::Question => self.waits.question,
+            Kind::External => self.waits.external,
+            Kind::ClientTool => self.waits.client_tool,
+            Kind::SignIn => self.waits.sign_in,
+        }
+    }
+
     /// The limits (S9).
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -446,6 +466,7 @@ impl Policy {
         let terms = &mut policy.approval;
         terms.expires = suspensions.approval.expires.unwrap_or(terms.expires);
         terms.on_expiry = suspensions.approval.on_expiry.unwrap_or(terms.on_expiry);
+        policy.waits.set(&suspensions);
         policy.retention = suspensions.retention.unwrap_or(policy.retention);
         policy.claim_within = suspensions.claim_within.unwrap_or(policy.claim_within);
         policy.claim_lease = suspensions.claim_lease.unwrap_or(policy.claim_lease);

@@ -48,8 +48,11 @@ impl Value {
         out
     }
 
-    /// As [`Arguments::exact_in_rules`](super::Arguments::exact_in_rules), for one value.
-    pub(super) fn exact_in_rules(&self) -> Result<(), InexactNumber> {
+    /// As [`Arguments::exact_in_rules`](super::Arguments::exact_in_rules), for any value.
+    ///
+    /// # Errors
+    /// The first number (in key order) that is not exact.
+    pub fn exact_in_rules(&self) -> Result<(), InexactNumber> {
         match self {
             Self::Null | Self::Bool(_) | Self::String(_) => Ok(()),
             Self::Number(number) => number.exact_in_rules(),

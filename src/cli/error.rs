@@ -84,6 +84,9 @@ pub enum CliError {
         /// Why.
         source: ImportError,
     },
+    /// One question was answered twice.
+    #[error("`{}` is answered twice: give one `--answer` for each question", text::line(.0))]
+    AnsweredTwice(String),
     /// Nothing listens there.
     #[error(
         "no Assent server answers at {address}: start one with `assent serve`, or say where with `--server` ({cause})"
@@ -152,7 +155,8 @@ impl CliError {
             | Self::Policy(_)
             | Self::Cases(_)
             | Self::NoPolicy(_)
-            | Self::NoCases(_) => 2,
+            | Self::NoCases(_)
+            | Self::AnsweredTwice(_) => 2,
             Self::Check(_)
             | Self::Import { .. }
             | Self::Unreachable { .. }
@@ -203,6 +207,7 @@ impl CliError {
             | Self::Tls(_)
             | Self::ArgumentsFile { .. }
             | Self::EmptyJson(_)
+            | Self::AnsweredTwice(_)
             | Self::Unreadable { .. }
             | Self::Check(_)
             | Self::Policy(_)

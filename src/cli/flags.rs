@@ -403,9 +403,9 @@ pub struct CompleteCommand {
 /// Why a text is no `KEY=VALUE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write KEY=VALUE, such as `department=sales`")]
-struct KeyValueError;
+pub(super) struct KeyValueError;
 
-fn key_value(text: &str) -> Result<(String, String), KeyValueError> {
+pub(super) fn key_value(text: &str) -> Result<(String, String), KeyValueError> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         Some(_) | None => Err(KeyValueError),

@@ -105,7 +105,7 @@ fn json_given(flag: &'static str, text: Option<&str>) -> Result<String, CliError
 
 impl SuspensionFlags {
     /// The scope of a request about it, of which only the tenant is compared.
-    fn scope(&self) -> Option<pb::Scope> {
+    pub(super) fn scope(&self) -> Option<pb::Scope> {
         Some(pb::Scope {
             tenant: self.tenant.clone(),
             ..Default::default()

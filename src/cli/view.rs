@@ -115,7 +115,7 @@ fn effect_text(effect: i32) -> &'static str {
     }
 }
 
-/// What `approve` and `deny` print.
+/// What `approve`, `deny` and `answer` print.
 pub(super) fn answered(answer: &pb::ResumeResponse, screen: &Screen) -> String {
     let pb::ResumeResponse {
         suspension,

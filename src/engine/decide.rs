@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use super::decided::{Decided, Recorded};
 use super::grants::{covers, key_of};
 use super::judge::{Finding, Judged, unanswered, why_deny};
-use super::{Engine, EngineError, MAX_ATTEMPTS, Step, Trace};
+use super::opening::Met;
+use super::{Engine, EngineError, Step, Trace};
 use crate::domain::{ApprovalTerms, AskedCall, RunStart, Scope, Timestamp};
 use crate::outcome::Outcome;
 use crate::policy::{Policy, Untraced, Verdict};
-use crate::store::{CallKey, Found, GrantKey, Opened, Opening, Place};
-use crate::suspension::{Body, Kind, PARTITIONS, Subject, Suspension, SuspensionId};
+use crate::store::CallKey;
+use crate::suspension::{Body, Kind, Subject, Suspension};
 
 /// What is to be decided.
 #[derive(Clone, Debug)]
@@ -203,80 +202,20 @@ impl Engine {
                 None => draft.suspended(body.reason, None),
             });
         }
-        if let Err(full) = self.check_tenant(policy, &request.scope.tenant).await {
-            // What is recorded, over or granted answers before a limit does.
-            let found = self.find(&request.scope, key.as_ref(), grant).await?;
-            return match found.suspension {
-                Some(suspension) => {
-                    let recorded = self.answer(policy, request, &body, suspension, found.now);
-                    Ok(draft.with_recorded(recorded.await?))
-                }
-                None if found.closed => Ok(draft.closed()),
-                None => match found.grant.filter(|grant| covers(grant, &body)) {
-                    Some(grant) => Ok(draft.granted(&grant)),
-                    None => Err(full),
-                },
-            };
-        }
-        let random = Uuid::new_v4();
-        let [first, ..] = *random.as_bytes();
-        let place = Place::of(&request.scope, first % PARTITIONS);
-        let id = SuspensionId::new(Uuid::new_v4(), place.partition);
-        let limit = policy.limits().pending_per_session;
         let expires = request
             .expires_in
             .map_or(terms.expires, |shorter| shorter.min(terms.expires));
-        let mut opening = Opening {
-            id,
-            place,
-            key,
-            grant,
-            body,
-            expires,
-            retention: policy.retention(),
-            limit,
-        };
-        let mut opened = self.store.open(&opening).await?;
-        if let Opened::Granted(grant) = &opened {
-            if covers(grant, &opening.body) {
-                return Ok(draft.granted(grant));
+        // Kept to compare with what is recorded, if anything is.
+        let asked = body.clone();
+        match self.open(policy, key, grant, body, expires).await? {
+            Met::Created(suspension) => Ok(draft.suspended(asked.reason, Some(suspension))),
+            Met::Existing(suspension, now) => {
+                let recorded = self.answer(policy, request, &asked, suspension, now);
+                Ok(draft.with_recorded(recorded.await?))
             }
-            // The call is stricter than it was, or asks for other approvers: as if there were none.
-            opening.grant = None;
-            opened = self.store.open(&opening).await?;
+            Met::Granted(grant) => Ok(draft.granted(&grant)),
+            Met::Closed => Ok(draft.closed()),
         }
-        match opened {
-            Opened::Created(suspension) => {
-                Ok(draft.suspended(opening.body.reason, Some(suspension)))
-            }
-            Opened::Existing(suspension, now) => {
-                let recorded = self
-                    .answer(policy, request, &opening.body, suspension, now)
-                    .await?;
-                Ok(draft.with_recorded(recorded))
-            }
-            Opened::Closed => Ok(draft.closed()),
-            // No grant was looked for.
-            Opened::Granted(_) => Err(EngineError::Contended),
-            Opened::Full => Err(EngineError::TooManyPending {
-                whose: if request.scope.session_id.is_empty() {
-                    "the run"
-                } else {
-                    "the session"
-                },
-                limit,
-            }),
-        }
-    }
-
-    async fn find(
-        &self,
-        scope: &Scope,
-        key: Option<&CallKey>,
-        grant: Option<GrantKey>,
-    ) -> Result<Found, EngineError> {
-        let place = Place::of(scope, 0);
-        Ok(self.store.find(&place, key, grant.as_ref()).await?)
     }
 
     /// What is recorded for a call, if anything is.
@@ -304,7 +243,7 @@ impl Engine {
         request: &DecideRequest,
         body: &Body,
         mut suspension: Suspension,
-        mut now: Timestamp,
+        now: Timestamp,
     ) -> Result<Recorded, EngineError> {
         if !suspension.body.asks_the_same(body) {
             return Err(EngineError::CallIdReused(suspension.id));
@@ -315,14 +254,8 @@ impl Engine {
             }
             return Ok(Recorded::read(policy, suspension, now));
         }
-        let id = suspension.id;
-        for _ in 0..MAX_ATTEMPTS {
-            match self.settle(policy, suspension, now).await? {
-                Some(settled) => return Ok(Recorded::read(policy, settled, now)),
-                None => (suspension, now) = self.read(id).await?,
-            }
-        }
-        Err(EngineError::Contended)
+        let (settled, now) = self.settle_found(policy, suspension, now).await?;
+        Ok(Recorded::read(policy, settled, now))
     }
 }
 

@@ -112,7 +112,10 @@ pub(super) fn giving(
             GrantScope::Once => return None,
             GrantScope::Session => {}
         },
-        None => return None,
+        Some(
+            Answer::Question(_) | Answer::External(_) | Answer::ClientTool(_) | Answer::SignIn(_),
+        )
+        | None => return None,
     }
     let leave = Leave::given(suspension, reply)?;
     let Leave {

@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 
 use super::port::POLICY_PORT;
-use super::{Engine, EngineError, PortAnswer, PortError, Question, Step, Trace};
+use super::{Engine, EngineError, PortAnswer, PortError, Question, Step, Trace, refused};
 use crate::classify::Classification;
 use crate::domain::{AskedCall, Decision, Scope, ToolCall};
 use crate::policy::{Facts, Policy, Resolved, Selection, Unresolved, Untraced, Verdict};
-use crate::suspension::{Subject, Suspension};
+use crate::suspension::{Refusal, Subject, Suspension};
 
 /// A call as policy judges it, and what that needs no asking for.
 pub struct Judged<'c, 'p> {
@@ -222,6 +222,8 @@ impl Engine {
                 let finding = Finding::of_run(answer.decision);
                 (finding, answer.into_reason(), &policy.approval().approvers)
             }
+            // What is no approval is never approved, and so nothing may run under it.
+            Subject::Wait(_) => return Err(refused(Refusal::NotApproved, suspension.clone())),
         };
         match finding {
             Finding::Denied => Err(EngineError::PolicyDenied(why_deny)),

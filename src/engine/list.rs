@@ -1,7 +1,7 @@
 //! List: the stored state of a group, page by page, in an order that never changes (S10).
 
 use super::{Engine, EngineError};
-use crate::store::{Cursor, Group, Query};
+use crate::store::{Cursor, Group, Query, record};
 use crate::suspension::{Execution, Kind, Status, Suspension};
 
 /// How many records one page looks at before it ends early, so that a filter that fits few of many
@@ -69,7 +69,7 @@ impl Engine {
                     let next = suspensions.last().map(position);
                     return Ok(Listed { suspensions, next });
                 }
-                bytes += weight(&suspension);
+                bytes += record::bytes(&suspension.body, &suspension.state);
                 suspensions.push(suspension);
             }
             after = slice.next;
@@ -81,24 +81,6 @@ impl Engine {
             }
         }
     }
-}
-
-/// How many bytes a record's own texts have, nearly.
-fn weight(suspension: &Suspension) -> usize {
-    let call = suspension.body.call();
-    let scope = &suspension.body.scope;
-    let attributes = scope.principal.attributes.iter();
-    let approved = suspension.approved_arguments();
-    let claims = suspension.state.claims.iter();
-    let texts = [&suspension.body.title, &suspension.body.reason];
-    texts.into_iter().map(String::len).sum::<usize>()
-        + call.map_or(0, |call| call.arguments.text().len())
-        + approved.map_or(0, |arguments| arguments.text().len())
-        + scope.principal.roles.iter().map(String::len).sum::<usize>()
-        + attributes
-            .map(|(key, value)| key.len() + value.len())
-            .sum::<usize>()
-        + claims.map(|claim| claim.detail.len()).sum::<usize>()
 }
 
 /// Where a record stands in every list.

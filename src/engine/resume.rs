@@ -2,8 +2,10 @@
 
 use super::grants::giving;
 use super::{Engine, EngineError, MAX_ATTEMPTS, refused, with_state};
+use crate::arguments::Json;
 use crate::domain::Id;
 use crate::policy::Policy;
+use crate::store::record::check_size;
 use crate::suspension::{Answer, Reply, Resumed, Suspension, SuspensionId};
 
 /// What became of an answer.
@@ -38,6 +40,7 @@ impl Engine {
         id: SuspensionId,
         reply: &Reply,
     ) -> Result<Resumption, EngineError> {
+        let mut fits_schema = false;
         for _ in 0..MAX_ATTEMPTS {
             let (suspension, now) = self.load(policy, tenant, id).await?;
             let (mut state, outcome) = match suspension.resume(reply, now) {
@@ -51,6 +54,15 @@ impl Engine {
                 Ok(Resumed::Vote(state)) => (state, ResumeOutcome::VoteRecorded),
                 Ok(Resumed::Settled(state)) => (state, ResumeOutcome::Accepted),
             };
+            if let (Some(schema), Some(payload)) = (suspension.body.schema(), payload(reply))
+                && !fits_schema
+            {
+                if let Some(misfit) = self.schemas.check_payload(schema, payload).await? {
+                    return Err(refused(misfit, suspension));
+                }
+                fits_schema = true;
+            }
+            check_size(&suspension.body, &state)?;
             if edits(reply) {
                 self.judge_again(policy, &with_state(suspension.clone(), state.clone()))
                     .await?;
@@ -77,6 +89,19 @@ impl Engine {
 fn edits(reply: &Reply) -> bool {
     match &reply.answer {
         Some(Answer::Approval(approval)) => approval.edited_arguments.is_some(),
-        None => false,
+        Some(
+            Answer::Question(_) | Answer::External(_) | Answer::ClientTool(_) | Answer::SignIn(_),
+        )
+        | None => false,
+    }
+}
+
+fn payload(reply: &Reply) -> Option<&Json> {
+    match &reply.answer {
+        Some(Answer::External(payload)) => Some(payload),
+        Some(
+            Answer::Approval(_) | Answer::Question(_) | Answer::ClientTool(_) | Answer::SignIn(_),
+        )
+        | None => None,
     }
 }

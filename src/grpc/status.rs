@@ -133,6 +133,10 @@ impl From<EngineError> for Problem {
                 Self::new(Code::AlreadyExists, "CALL_ID_REUSED", &text)
                     .with("suspension_id", recorded)
             }
+            EngineError::Closed => {
+                Self::new(Code::FailedPrecondition, "SUSPENSION_CANCELLED", &text)
+            }
+            EngineError::TooLarge(_) => Self::new(Code::InvalidArgument, "INVALID_REQUEST", &text),
             EngineError::TooManyPending { whose: _, limit } => {
                 Self::new(Code::ResourceExhausted, "TOO_MANY_PENDING", &text).with("limit", limit)
             }
@@ -146,6 +150,11 @@ impl From<EngineError> for Problem {
             EngineError::PolicyUnavailable(_) => {
                 Self::new(Code::Unavailable, "POLICY_UNAVAILABLE", &text)
             }
+            EngineError::Busy => Self::new(
+                Code::Unavailable,
+                "STORE_UNAVAILABLE",
+                "too many JSON Schemas are being checked, and nothing was recorded: try again",
+            ),
             // Nothing was written, and trying again is all that a client can do, as when the store is
             // away: clients that retry `UNAVAILABLE` by themselves do the right thing.
             EngineError::Contended => Self::new(
@@ -178,7 +187,7 @@ fn refused(refusal: &Refusal, suspension: Suspension) -> Problem {
         Refusal::SelfApproval(_) => barred("SELF_APPROVAL"),
         Refusal::NotApproved => failed("NOT_APPROVED"),
         Refusal::AlreadyClaimed(_) => failed("ALREADY_CLAIMED"),
-        Refusal::InDoubt(_) => failed("IN_DOUBT"),
+        Refusal::InDoubt(_) | Refusal::TakenOverTooOften => failed("IN_DOUBT"),
         Refusal::Stale => failed("APPROVAL_STALE"),
         Refusal::NotClaimed => failed("NOT_CLAIMED"),
     };

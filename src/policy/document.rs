@@ -63,12 +63,18 @@ pub(super) struct RuleDocument<'s> {
     pub(super) sensitive: Vec<Text<'s>>,
 }
 
-/// A rule's `approval`, or the document's.
+/// A rule's `approval`.
 #[derive(Debug, Default)]
 pub(super) struct ApprovalDocument {
+    pub(super) wait: WaitDocument,
+    pub(super) approvers: Option<ApproverRule>,
+}
+
+/// How long something waits, and what follows.
+#[derive(Debug, Default)]
+pub(super) struct WaitDocument {
     pub(super) expires: Option<Duration>,
     pub(super) on_expiry: Option<OnExpiry>,
-    pub(super) approvers: Option<ApproverRule>,
 }
 
 /// One of `tools`: what the operator says of a tool.
@@ -93,7 +99,11 @@ pub(super) struct WrapperDocument<'s> {
 /// `suspensions`.
 #[derive(Debug, Default)]
 pub(super) struct SuspensionsDocument {
-    pub(super) approval: ApprovalDocument,
+    pub(super) approval: WaitDocument,
+    pub(super) question: WaitDocument,
+    pub(super) external: WaitDocument,
+    pub(super) client_tool: WaitDocument,
+    pub(super) sign_in: WaitDocument,
     pub(super) retention: Option<Duration>,
     pub(super) claim_within: Option<Duration>,
     pub(super) claim_lease: Option<Duration>,

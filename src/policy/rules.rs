@@ -1,7 +1,7 @@
 //! One rule: what it is about, and what it says of a call (S4).
 
 use super::Facts;
-use super::document::{ApprovalDocument, RuleDocument, Text};
+use super::document::{ApprovalDocument, RuleDocument, Text, WaitDocument};
 use super::error::{PolicyError, listed, quoted};
 use super::expression::{Condition, Evaluation, Truth};
 use super::pattern::Glob;
@@ -92,8 +92,7 @@ impl Rule {
             sensitive,
         } = rule;
         let ApprovalDocument {
-            expires,
-            on_expiry,
+            wait: WaitDocument { expires, on_expiry },
             approvers,
         } = own;
         Ok(Self {

@@ -264,17 +264,6 @@ fn what_is_wrong_with_a_document_is_said_with_its_place() {
             "policy.yaml:1:19: `expires`: a duration must be above zero",
             "",
         ),
-        // What a later version honours.
-        (
-            "suspensions:\n  question: {expires: 1h}\n",
-            "policy.yaml:2:3: `question` is not honoured by this version",
-            "",
-        ),
-        (
-            "suspensions:\n  sign_in: {expires: 1h}\n",
-            "policy.yaml:2:3: `sign_in` is not honoured by this version",
-            "",
-        ),
         // The policy port.
         (
             "policy_port: http://127.0.0.1:7000\n",
@@ -602,6 +591,26 @@ fn what_is_wrong_with_a_document_is_said_with_its_place() {
             "suspensions: {approval: {approvers: {quorum: 2}}}\n",
             "policy.yaml:1:26: `approvers` is no key of `approval`",
             "",
+        ),
+        (
+            "suspensions:\n  client_tool: {expires: 1h, on_expire: deny}\n",
+            "policy.yaml:2:30: `on_expire` is no key of `client_tool`",
+            "`on_expiry`?",
+        ),
+        (
+            "suspensions: {question: {expires: 0s}}\n",
+            "policy.yaml:1:35: `expires`",
+            "above zero",
+        ),
+        (
+            "suspensions: {external: {on_expiry: retry}}\n",
+            "policy.yaml:1:37: `on_expiry`",
+            "`abandon`",
+        ),
+        (
+            "suspensions: {sign_in: }\n",
+            "policy.yaml:1:15: ",
+            "`sign_in`",
         ),
         // Durations and limits.
         (

@@ -4,10 +4,22 @@ use serde::de::DeserializeOwned;
 
 use super::{KeyHash, Member, StoreError};
 use crate::domain::{OnExpiry, Timestamp};
-use crate::suspension::{Body, Grant, GrantId, Leave, RecordId, State, Suspension, SuspensionId};
+use crate::suspension::{
+    Body, Grant, GrantId, Leave, RecordId, State, Subject, Suspension, SuspensionId,
+};
 
-/// The format this version writes. A record of a newer one is refused, not guessed at.
-pub const FORMAT: u32 = 1;
+/// The newest format this version reads and writes. A record of a newer one is refused, not guessed at.
+///
+/// 1: approvals of calls and run starts. 2: the other kinds of suspension as well, calls that were found in a
+/// wrapper call, and grants. A record has the oldest format that can spell it, so that a replica of the release
+/// before, on the same Redis, reads what it knows and leaves the rest to this one.
+pub const FORMAT: u32 = 2;
+
+/// The most bytes of a whole suspension as it is stored (S9).
+pub const MAX_BYTES: usize = 2 * 1024 * 1024;
+
+/// What is kept free of them for what must always fit: every claim there may be, and how it ends.
+const RESERVED: usize = 384 * 1024;
 
 /// The columns or fields of a record as a store holds them.
 #[derive(Clone, Debug)]
@@ -135,10 +147,10 @@ pub fn on_expiry_word(on_expiry: OnExpiry) -> &'static str {
 }
 
 fn check_format<Of>(id: RecordId<Of>, format: u32) -> Result<(), StoreError> {
-    if format == FORMAT {
+    if (1..=FORMAT).contains(&format) {
         return Ok(());
     }
-    let cause = format!("its format is {format}, this version reads {FORMAT}");
+    let cause = format!("its format is {format}, this version reads up to {FORMAT}");
     Err(corrupt(id, cause))
 }
 
@@ -150,6 +162,60 @@ fn corrupt<Of>(id: RecordId<Of>, cause: impl Into<String>) -> StoreError {
     StoreError::Corrupt {
         id: id.to_string(),
         cause: cause.into(),
+    }
+}
+
+/// The format that a record of this body is written in.
+pub fn format_of(body: &Body) -> u32 {
+    match &body.subject {
+        Subject::Call(call) if call.wrapped.is_none() => 1,
+        Subject::Run(_) => 1,
+        Subject::Call(_) | Subject::Wait(_) => 2,
+    }
+}
+
+/// A suspension that would be larger than it may be, by so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the whole suspension would be {0} bytes too large: shorten it")]
+pub struct TooLarge(usize);
+
+/// Checks what callers' texts make of a record: before it is opened, and before an answer is written. What
+/// comes after (claims, completion, cancellation, expiry) has room kept for it and is never refused.
+///
+/// # Errors
+/// [`TooLarge`] when the texts leave less than that room.
+pub fn check_size(body: &Body, state: &State) -> Result<(), TooLarge> {
+    match bytes(body, state).checked_sub(MAX_BYTES - RESERVED) {
+        None | Some(0) => Ok(()),
+        Some(excess) => Err(TooLarge(excess)),
+    }
+}
+
+/// How many bytes a record takes.
+pub fn bytes(body: &Body, state: &State) -> usize {
+    size_of(body).saturating_add(size_of(state))
+}
+
+/// How many bytes a value takes as JSON; too many, where it cannot be spelled.
+fn size_of<T: serde::Serialize>(value: &T) -> usize {
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+/// Counts what is written.
+struct Counter(usize);
+
+impl std::io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -172,3 +238,6 @@ pub fn encode_state(id: SuspensionId, state: &State) -> Result<String, StoreErro
 fn encode<T: serde::Serialize, Of>(id: RecordId<Of>, value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| corrupt(id, error.to_string()))
 }
+
+#[cfg(test)]
+mod tests;

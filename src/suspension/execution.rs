@@ -8,6 +8,10 @@ use super::{ClaimRecord, Execution, Refusal, State, Status, Suspension};
 use crate::arguments::Digest;
 use crate::domain::{Id, Timestamp};
 
+/// How many attempts may take one approval over, one after the other: each is on the record, which has an
+/// end (S9).
+pub const MAX_CLAIMS: usize = 100;
+
 /// How an execution ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -73,6 +77,9 @@ impl Suspension {
             (Execution::InDoubt, Some(held)) => {
                 if !claim.force || self.was_attempted(&claim.attempt_id) {
                     return Err(Refusal::InDoubt(held.attempt_id.clone()));
+                }
+                if self.state.claims.len() >= MAX_CLAIMS {
+                    return Err(Refusal::TakenOverTooOften);
                 }
                 false
             }

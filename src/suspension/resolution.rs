@@ -1,10 +1,13 @@
 //! Answering: the checks of Resume, in their order, and the state that follows.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
-use super::{Body, Refusal, Resolution, State, Status, Suspension, Vote};
-use crate::arguments::{Arguments, Digest};
-use crate::domain::{ApproverRule, Id, Timestamp, ToolCall};
+use super::fit::{check_fit, takes};
+use super::{Kind, Refusal, Resolution, State, Status, Suspension, Vote};
+use crate::arguments::{Arguments, Digest, Json};
+use crate::domain::{ApproverRule, Id, Timestamp};
 use crate::outcome::Outcome;
 
 /// What somebody answered.
@@ -13,6 +16,46 @@ use crate::outcome::Outcome;
 pub enum Answer {
     /// To an approval.
     Approval(Approval),
+    /// To questions: what was said, by the question's key.
+    Question(BTreeMap<Id, String>),
+    /// The payload of a webhook.
+    External(Json),
+    /// How the client's tool ended.
+    ClientTool(ToolResult),
+    /// To a sign-in.
+    SignIn(SignIn),
+}
+
+/// How a client's tool ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolResult {
+    /// What it returned.
+    Returned(Json),
+    /// Why it failed; never empty.
+    Failed(String),
+}
+
+/// Which sources the user signed in to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignIn {
+    /// These.
+    pub connected: BTreeSet<Id>,
+    /// Not these.
+    pub denied: BTreeSet<Id>,
+}
+
+impl Answer {
+    /// The kind of suspension that it answers.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Approval(_) => Kind::Approval,
+            Self::Question(_) => Kind::Question,
+            Self::External(_) => Kind::External,
+            Self::ClientTool(_) => Kind::ClientTool,
+            Self::SignIn(_) => Kind::SignIn,
+        }
+    }
 }
 
 /// Yes or no to a call.
@@ -86,12 +129,9 @@ impl Suspension {
             }
             Status::Pending => {}
         }
-        let Some(answer) = &reply.answer else {
-            return Err(Refusal::KindMismatch(
-                "this takes an approval: say `approval.approved`, true or false, as there is no default",
-            ));
-        };
-        let Answer::Approval(approval) = answer;
+        let kind = self.body.kind();
+        let answer = reply.answer.as_ref().filter(|a| a.kind() == kind);
+        let answer = answer.ok_or(Refusal::KindMismatch(takes(kind)))?;
         if reply.arguments_digest.is_some() && reply.arguments_digest != self.body.arguments_digest
         {
             return Err(Refusal::DigestMismatch);
@@ -99,14 +139,15 @@ impl Suspension {
         if let Some(flaw) = &reply.flaw {
             return Err(flaw.clone());
         }
-        if approval.edited_arguments.is_some() {
-            self.check_edit()?;
-        }
-        if approval.grant_scope == GrantScope::Session {
-            check_grant(&self.body)?;
-        }
+        check_fit(&self.body, answer)?;
         self.check_answerer(reply)?;
-        Ok(self.accept(reply, approval, now))
+        Ok(match answer {
+            Answer::Approval(approval) => self.accept(reply, approval, now),
+            Answer::Question(_)
+            | Answer::External(_)
+            | Answer::ClientTool(_)
+            | Answer::SignIn(_) => Resumed::Settled(self.answered(reply, now)),
+        })
     }
 
     /// Whether this very answer was accepted before: as the resolution, or as a vote of an approval.
@@ -128,23 +169,6 @@ impl Suspension {
             && approval.grant_scope == GrantScope::Once
             && self.state.status == Status::Approved
             && self.state.votes.iter().any(|vote| vote.by == reply.by)
-    }
-
-    fn check_edit(&self) -> Result<(), Refusal> {
-        let call = self.body.call();
-        let message = if self.body.approvers.quorum > 1 {
-            "an approval that needs several people takes no edited arguments: they would approve different calls"
-        } else if call.is_none() {
-            "a run start has no arguments to edit"
-        } else if call.and_then(ToolCall::unresolved).is_some() {
-            "it is not known for sure which tool these arguments name, so they cannot be edited: deny the call, and the agent can make another"
-        } else {
-            return Ok(());
-        };
-        Err(Refusal::Invalid {
-            field: "approval.edited_arguments_json",
-            message: message.into(),
-        })
     }
 
     fn check_answerer(&self, reply: &Reply) -> Result<(), Refusal> {
@@ -202,6 +226,23 @@ impl Suspension {
         Resumed::Settled(state)
     }
 
+    fn answered(&self, reply: &Reply, now: Timestamp) -> State {
+        State {
+            status: Status::Answered,
+            resolution: Some(Resolution {
+                by: reply.by.clone(),
+                by_roles: reply.by_roles.clone(),
+                resolve_time: now,
+                answer: reply.answer.clone(),
+                reason: String::new(),
+                outcome: None,
+                grant_id: None,
+            }),
+            changed: now,
+            ..self.state.clone()
+        }
+    }
+
     /// Whether the people who approved this would be enough for `rule`, which may ask for more now
     /// than when the call was suspended.
     pub fn meets(&self, rule: &ApproverRule) -> bool {
@@ -231,23 +272,4 @@ pub(super) fn may_answer(rule: &ApproverRule, requester: &Id, by: &Id, roles: &[
 
 fn has_role(rule: &ApproverRule, roles: &[String]) -> bool {
     rule.roles.is_empty() || rule.roles.iter().any(|role| roles.contains(role))
-}
-
-/// Whether there is anything that a grant could hold for, and one person could give it.
-fn check_grant(body: &Body) -> Result<(), Refusal> {
-    let message = if body.scope.session_id.is_empty() {
-        "the suspension has no session that a grant could hold for"
-    } else if body.call().is_none() {
-        "a run start is granted once"
-    } else if body.call().and_then(ToolCall::unresolved).is_some() {
-        "nobody knows for sure what the call runs, so it is approved once"
-    } else if body.approvers.quorum > 1 {
-        "what several people must approve is not granted by one"
-    } else {
-        return Ok(());
-    };
-    Err(Refusal::Invalid {
-        field: "approval.grant_scope",
-        message: message.into(),
-    })
 }

@@ -3,8 +3,10 @@
 use uuid::Uuid;
 
 use super::*;
-use crate::domain::{Origin, Wrapped};
-use crate::outcome::Kind as OutcomeKind;
+use crate::domain::{
+    ApproverRule, OnExpiry, Origin, RiskClass, RunStart, Scope, ToolCall, Wrapped,
+};
+use crate::outcome::{Kind as OutcomeKind, Outcome};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LEASE: Duration = Duration::from_secs(300);

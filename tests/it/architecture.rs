@@ -13,7 +13,14 @@ use syn::Item;
 
 /// The floors from the ground up, by the first part of a file's path in src/.
 const FLOORS: &[&[&str]] = &[
-    &["arguments", "classify", "domain", "outcome", "suspension"],
+    &[
+        "arguments",
+        "classify",
+        "domain",
+        "outcome",
+        "schema",
+        "suspension",
+    ],
     &["policy"],
     &["store"],
     &["engine", "watch"],
@@ -37,6 +44,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("cel", &["policy/expression"]),
     ("redis", &["store/redis"]),
     ("rusqlite", &["store/sqlite"]),
+    ("jsonschema", &["schema"]),
     ("serde_saphyr", &["policy"]),
     ("notify", &["reload"]),
     ("clap", &["cli", "config", "main"]),
@@ -128,6 +136,7 @@ fn planted_violations_are_found() {
             "grpc/convert",
             "fn f() -> tonic::Status { tonic::Status::with_details() }",
         ),
+        ("engine/schemas", "use jsonschema::Validator;"),
         ("server", "fn f() { std::process::exit(1) }"),
         ("cli/show", "use std::env::var;"),
         (

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use assent::pb;
 use serde_json::{Value, json};
 
 use crate::support::server::{Ended, Process};
@@ -544,6 +545,93 @@ async fn arguments_can_be_piped_in() {
             .map(str::trim),
         Some("{\"n\": 1.50}")
     );
+}
+
+#[tokio::test]
+async fn what_is_no_approval_is_listed_shown_and_answered() {
+    let server = Process::start(&[]);
+    for (request, flags, key, recorded) in [
+        (
+            pb::SuspendRequest {
+                kind: pb::SuspensionKind::Question.into(),
+                questions: vec![pb::Question {
+                    key: "region".to_owned(),
+                    text: "Which region?".to_owned(),
+                    ..Default::default()
+                }],
+                ..Default::default()
+            },
+            &["--answer", "region=eu"][..],
+            "answers",
+            json!({"region": "eu"}),
+        ),
+        (
+            pb::SuspendRequest {
+                kind: pb::SuspensionKind::External.into(),
+                event: "paid".to_owned(),
+                payload_schema_json: r#"{"type":"array"}"#.to_owned(),
+                ..Default::default()
+            },
+            &["--payload", "[1.0]"],
+            "payloadJson",
+            json!("[1.0]"),
+        ),
+        (
+            pb::SuspendRequest {
+                kind: pb::SuspensionKind::ClientTool.into(),
+                call: Some(pb::ToolCall {
+                    tool: "client.clipboard".to_owned(),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            },
+            &["--error", "no clipboard"],
+            "toolError",
+            json!("no clipboard"),
+        ),
+        (
+            pb::SuspendRequest {
+                kind: pb::SuspensionKind::SignIn.into(),
+                sources: vec!["github".to_owned(), "jira".to_owned()],
+                ..Default::default()
+            },
+            &["--connected", "github", "--denied", "jira"],
+            "denied",
+            json!(["jira"]),
+        ),
+    ] {
+        let opened = server.client().suspend(request).await.unwrap().into_inner();
+        let listed = assent(&server, &["pending"]).await;
+        assert!(listed.stdout.contains(&opened.id), "{listed:?}");
+        let shown = assent(&server, &["show", &opened.id]).await;
+        let next = value(&shown, "next");
+        let command = format!("assent answer {} --by YOU {}", opened.id, flags[0]);
+        // What failed has another flag than what the client tool returned.
+        let command = command.replace("--error", "--result");
+        assert!(next.starts_with(&command), "{next}");
+
+        let refused = assent(&server, &["approve", &opened.id, "--by", "ann"]).await;
+        let (code, sentence) = failed(&refused);
+        assert_eq!(code, Some(1));
+        assert!(sentence.contains("KIND_MISMATCH"), "{sentence}");
+
+        let answer = [&["answer", opened.id.as_str(), "--by", "ann"], flags].concat();
+        let (code, answered) = assent_json(&server, &answer).await;
+        assert_eq!(code, Some(0));
+        let resolution = &answered["suspension"]["resolution"];
+        assert_eq!(
+            (&resolution["by"], &resolution[key]),
+            (&json!("ann"), &recorded)
+        );
+        let again = assent(&server, &answer).await;
+        assert_eq!(
+            value(&again, "answer"),
+            "recorded before: nothing was changed"
+        );
+        assert_eq!(value(&again, "status"), "answered");
+    }
+    let ended = assent(&server, &["pending"]).await;
+    assert_eq!(ended.stdout, "nothing to list\n");
 }
 
 #[tokio::test]

@@ -722,7 +722,7 @@ async fn a_grant_on_redis_that_cannot_be_read_lets_nothing_through_and_stops_not
     let (_redis, store, world, mut raw) = on_a_redis().await;
     let damages: [&[&str]; 5] = [
         &["HSET", "KEY", "leave", "{"],
-        &["HSET", "KEY", "format", "2"],
+        &["HSET", "KEY", "format", "3"],
         &["HDEL", "KEY", "created"],
         &["HSET", "KEY", "expires", "soon"],
         &["SET", "KEY", "no hash"],

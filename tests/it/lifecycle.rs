@@ -18,16 +18,19 @@ macro_rules! on_both_stores {
         mod $body {
             #[tokio::test(flavor = "multi_thread")]
             async fn on_sqlite() {
-                super::on(super::Home::Sqlite, $policy, async |world| super::$body(world).await).await;
+                let home = $crate::support::stores::Home::Sqlite;
+                $crate::lifecycle::on(home, $policy, async |world| super::$body(world).await).await;
             }
 
             #[tokio::test(flavor = "multi_thread")]
             async fn on_redis() {
-                super::on(super::Home::Redis, $policy, async |world| super::$body(world).await).await;
+                let home = $crate::support::stores::Home::Redis;
+                $crate::lifecycle::on(home, $policy, async |world| super::$body(world).await).await;
             }
         }
     )*};
 }
+pub(crate) use on_both_stores;
 
 on_both_stores! {
     an_abandoned_run_takes_its_other_suspensions_along: "";
@@ -45,13 +48,14 @@ on_both_stores! {
     a_call_from_a_program_hears_what_was_recorded_for_it: "";
 }
 
-struct World {
-    server: InProcess,
-    client: Client,
-    clock: ClockOffset,
+/// A server over a store of its own.
+pub struct World {
+    pub server: InProcess,
+    pub client: Client,
+    pub clock: ClockOffset,
 }
 
-async fn on(home: Home, policy: &str, body: impl AsyncFnOnce(World)) {
+pub async fn on(home: Home, policy: &str, body: impl AsyncFnOnce(World)) {
     let homes = Homes::start(home).await;
     let clock = ClockOffset::default();
     let store = homes.fresh_at(clock.clone()).await;
@@ -67,7 +71,7 @@ async fn on(home: Home, policy: &str, body: impl AsyncFnOnce(World)) {
 }
 
 impl World {
-    fn swap_policy(&self, text: &str) {
+    pub fn swap_policy(&self, text: &str) {
         let source = Source {
             name: "policy.yaml".to_owned(),
             text: text.to_owned(),
@@ -75,7 +79,7 @@ impl World {
         self.server.swap(Policy::compile(&[source]).unwrap());
     }
 
-    async fn decide(&self, request: pb::DecideRequest) -> pb::DecideResponse {
+    pub async fn decide(&self, request: pb::DecideRequest) -> pb::DecideResponse {
         self.client
             .clone()
             .decide(request)
@@ -85,17 +89,17 @@ impl World {
     }
 
     /// A call of one run, which suspends.
-    async fn open(&self, run: &str, call: &str) -> pb::Suspension {
+    pub async fn open(&self, run: &str, call: &str) -> pb::Suspension {
         let decided = self.decide(in_run(run, call)).await;
         assert_eq!(decided.effect(), pb::Effect::Suspend);
         decided.suspension.unwrap()
     }
 
-    async fn read(&self, suspension: &pb::Suspension) -> pb::Suspension {
+    pub async fn read(&self, suspension: &pb::Suspension) -> pb::Suspension {
         wire::get(&self.client, &suspension.id).await
     }
 
-    async fn claim(&self, suspension: &pb::Suspension) -> Result<pb::ClaimResponse, Status> {
+    pub async fn claim(&self, suspension: &pb::Suspension) -> Result<pb::ClaimResponse, Status> {
         let request = pb::ClaimRequest {
             suspension_id: suspension.id.clone(),
             attempt_id: "w1".to_owned(),
@@ -108,7 +112,7 @@ impl World {
             .map(tonic::Response::into_inner)
     }
 
-    async fn cancel(
+    pub async fn cancel(
         &self,
         scope: pb::Scope,
         target: pb::cancel_request::Target,
@@ -128,7 +132,7 @@ impl World {
     }
 }
 
-fn in_run(run: &str, call: &str) -> pb::DecideRequest {
+pub fn in_run(run: &str, call: &str) -> pb::DecideRequest {
     let mut request = wire::destructive(call);
     let scope = request.scope.as_mut().unwrap();
     scope.session_id = "s1".to_owned();

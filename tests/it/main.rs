@@ -24,6 +24,7 @@ mod examples;
 mod explain;
 mod failing_rules;
 mod grants;
+mod kinds;
 mod lifecycle;
 mod policy_port;
 mod policy_tools;

@@ -148,7 +148,7 @@ fn grpcurl_lists_describes_and_calls_by_reflection() {
         .filter(|line| line.starts_with("grpcurl "))
         .map(|line| line.replace("127.0.0.1:50051", address))
         .collect();
-    let [list, decide] = commands.as_slice() else {
+    let [list, decide, question, webhook] = commands.as_slice() else {
         panic!("{commands:?}");
     };
     let listed = shell(list, address);
@@ -164,6 +164,25 @@ fn grpcurl_lists_describes_and_calls_by_reflection() {
     let answer: Json = serde_json::from_slice(&decided.stdout)
         .unwrap_or_else(|_| panic!("{decide}\n{}", text(&decided)));
     assert_eq!(answer["effect"], "EFFECT_SUSPEND");
+
+    // Each wait is opened and answered by the two lines of its block.
+    let blocks = blocks("sh");
+    for (suspend, answered) in [(question, "answers"), (webhook, "payloadJson")] {
+        let opened = shell(suspend, address);
+        let opened: Json = serde_json::from_slice(&opened.stdout)
+            .unwrap_or_else(|_| panic!("{suspend}\n{}", text(&opened)));
+        assert_eq!(opened["status"], "SUSPENSION_STATUS_PENDING");
+        let id = opened["id"].as_str().unwrap();
+        let line = suspend.replace(address, "127.0.0.1:50051");
+        let block = blocks.iter().find(|block| block.contains(&line)).unwrap();
+        let answer = block.lines().nth(1).unwrap();
+        let answer = format!("{} --json", answer.replace(" ID", &format!(" {id}")));
+        let done = shell(&answer, address);
+        let done: Json = serde_json::from_slice(&done.stdout)
+            .unwrap_or_else(|_| panic!("{answer}\n{}", text(&done)));
+        let resolution = &done["suspension"]["resolution"];
+        assert!(!resolution[answered].is_null(), "{done}");
+    }
 
     // Every RPC can be called with an empty request: it answers, or says what is missing.
     let methods = shell(

@@ -643,7 +643,7 @@ async fn a_record_of_a_newer_release_is_left_to_it() {
     let newer = open(&home.store, &opening(&scope("s", "r"), None)).await;
     let record = home.record(newer.id).await;
     let _: i64 = home
-        .run(&["HSET", &record, "format", "2", "body", "<newer>"])
+        .run(&["HSET", &record, "format", "3", "body", "<newer>"])
         .await;
     home.clock.advance(2 * MINUTE);
     let due = home.store.due(1).await.unwrap();

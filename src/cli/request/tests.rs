@@ -212,6 +212,78 @@ fn an_answer_says_yes_or_no_and_nothing_by_default() {
 }
 
 #[test]
+fn an_answer_is_of_one_kind_and_sent_as_it_is_written() {
+    use pb::client_tool_answer::Result as End;
+    use pb::resume_request::Answer;
+    let answer = |more: &[&str]| {
+        let line = ["answer", "i-1", "--by", "ann", "--tenant", "acme"];
+        match parse(&[&line, more].concat()) {
+            Ok(ClientCommand::Answer(command)) => command.request().ok(),
+            Ok(other) => panic!("{other:?}"),
+            Err(_) => None,
+        }
+    };
+    let expected = |answer| {
+        Some(pb::ResumeRequest {
+            suspension_id: "i-1".to_owned(),
+            scope: tenant("acme"),
+            by: "ann".to_owned(),
+            by_roles: Vec::new(),
+            arguments_digest: String::new(),
+            answer: Some(answer),
+        })
+    };
+    let tool = |result| {
+        expected(Answer::ClientTool(pb::ClientToolAnswer {
+            result: Some(result),
+        }))
+    };
+    assert_eq!(
+        answer(&["--answer", "region=eu", "--answer", "note=a=b"]),
+        expected(Answer::Question(pb::QuestionAnswer {
+            answers: [
+                ("region".to_owned(), "eu".to_owned()),
+                ("note".to_owned(), "a=b".to_owned()),
+            ]
+            .into(),
+        }))
+    );
+    assert_eq!(
+        answer(&["--payload", " {} "]),
+        expected(Answer::External(pb::ExternalAnswer {
+            payload_json: " {} ".to_owned(),
+        }))
+    );
+    assert_eq!(
+        answer(&["--result", "null"]),
+        tool(End::ResultJson("null".to_owned()))
+    );
+    assert_eq!(
+        answer(&["--error", "no clipboard"]),
+        tool(End::Error("no clipboard".to_owned()))
+    );
+    assert_eq!(
+        answer(&["--denied", "jira", "--connected", "github"]),
+        expected(Answer::SignIn(pb::SignInAnswer {
+            connected: vec!["github".to_owned()],
+            denied: vec!["jira".to_owned()],
+        }))
+    );
+    for mixed in [
+        &[][..],
+        &["--answer", "a=1", "--answer", "a=2"],
+        &["--answer", "a"],
+        &["--answer", "a=1", "--payload", "{}"],
+        &["--payload", "{}", "--result", "{}"],
+        &["--result", "{}", "--error", "e"],
+        &["--error", "e", "--denied", "jira"],
+        &["--connected", "a", "--answer", "a=1"],
+    ] {
+        assert_eq!(answer(mixed), None, "{mixed:?}");
+    }
+}
+
+#[test]
 fn a_cancel_has_one_target() {
     use pb::cancel_request::Target;
     let cancel = |line: &[&str]| match parse(&[&["cancel", "--by", "ops"], line].concat()) {

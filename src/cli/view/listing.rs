@@ -18,7 +18,13 @@ pub(in crate::cli) fn listing(listed: &[pb::Suspension], more: bool, screen: &Sc
     if listed.is_empty() && !more {
         return "nothing to list\n".to_owned();
     }
-    let mut rows = vec![(HEADER.map(str::to_owned), "REASON".to_owned())];
+    let mut header = HEADER.map(str::to_owned);
+    if listed.iter().any(|listed| !is_approval(listed)) {
+        // What is no approval has no class, and a kind instead.
+        let [.., class, _] = &mut header;
+        class.push_str("/KIND");
+    }
+    let mut rows = vec![(header, "REASON".to_owned())];
     rows.extend(listed.iter().map(|listed| row(listed, screen)));
     // Where everything is pending, which is the usual list, there is no need to say so.
     let pending: i32 = pb::SuspensionStatus::Pending.into();
@@ -48,11 +54,20 @@ fn row(listed: &pb::Suspension, screen: &Screen) -> ([String; 6], String) {
             text::cut(&text::line(suspension::subject(listed)), SUBJECT_COLUMNS),
             text::cut(&text::line(who), WHO_COLUMNS),
             deadline,
-            class(listed.risk_class).to_owned(),
+            if is_approval(listed) {
+                class(listed.risk_class).to_owned()
+            } else {
+                suspension::kind_name(listed.kind).to_owned()
+            },
             status(listed.status).to_owned(),
         ],
         text::line(&listed.reason),
     )
+}
+
+fn is_approval(listed: &pb::Suspension) -> bool {
+    let approval: i32 = pb::SuspensionKind::Approval.into();
+    listed.kind == approval
 }
 
 fn draw(rows: &[([String; 6], String)], with_status: bool, screen: &Screen) -> String {

@@ -122,13 +122,14 @@ pub(super) fn standing(suspension: &pb::Suspension, now: &Timestamp) -> String {
     }
 }
 
-/// What it is about: the tool, whose id a title cannot stand in for; where there is none, the title.
+/// What it is about: the tool, whose id a title cannot stand in for; where there is none, the title or the event.
 pub(super) fn subject(suspension: &pb::Suspension) -> &str {
     match (&suspension.call, &suspension.run) {
         (Some(call), _) => &call.tool,
         (None, Some(_)) => "(run start)",
-        (None, None) if suspension.title.is_empty() => kind_name(suspension.kind),
-        (None, None) => &suspension.title,
+        (None, None) if !suspension.title.is_empty() => &suspension.title,
+        (None, None) if !suspension.event.is_empty() => &suspension.event,
+        (None, None) => kind_name(suspension.kind),
     }
 }
 
@@ -136,6 +137,7 @@ pub(super) fn subject(suspension: &pb::Suspension) -> &str {
 pub(super) fn next_commands(card: &mut Card, suspension: &pb::Suspension, screen: &Screen) {
     let approval: i32 = pb::SuspensionKind::Approval.into();
     if suspension.kind != approval {
+        next_answer(card, suspension, screen);
         return;
     }
     let command = |verb, rest| command(verb, suspension, rest, screen);
@@ -173,7 +175,32 @@ pub(super) fn next_commands(card: &mut Card, suspension: &pb::Suspension, screen
     }
 }
 
-fn kind_name(kind: i32) -> &'static str {
+/// How to answer what is no approval, as far as the suspension itself says it.
+fn next_answer(card: &mut Card, suspension: &pb::Suspension, screen: &Screen) {
+    let pending: i32 = pb::SuspensionStatus::Pending.into();
+    if suspension.status != pending {
+        return;
+    }
+    let flags: String = match pb::SuspensionKind::try_from(suspension.kind) {
+        Ok(pb::SuspensionKind::Question) => suspension
+            .questions
+            .iter()
+            .map(|question| format!(" --answer {}=TEXT", text::shell_word(&question.key)))
+            .collect(),
+        Ok(pb::SuspensionKind::External) => " --payload JSON".to_owned(),
+        Ok(pb::SuspensionKind::ClientTool) => " --result JSON".to_owned(),
+        Ok(pb::SuspensionKind::SignIn) => suspension
+            .sources
+            .iter()
+            .map(|source| format!(" --connected {}", text::shell_word(source)))
+            .collect(),
+        Ok(pb::SuspensionKind::Approval | pb::SuspensionKind::Unspecified) | Err(_) => return,
+    };
+    let rest = format!(" --by YOU{flags}");
+    card.command("next", &command("answer", suspension, &rest, screen));
+}
+
+pub(super) fn kind_name(kind: i32) -> &'static str {
     match pb::SuspensionKind::try_from(kind) {
         Ok(pb::SuspensionKind::Approval) => "approval",
         Ok(pb::SuspensionKind::Question) => "question",

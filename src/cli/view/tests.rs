@@ -261,6 +261,49 @@ fn show_prints_the_other_kinds() {
 }
 
 #[test]
+fn show_says_how_each_kind_is_answered() {
+    use pb::SuspensionKind as Kind;
+    let pending = |kind: Kind| pb::Suspension {
+        id: text("i-1"),
+        kind: kind.into(),
+        status: pb::SuspensionStatus::Pending.into(),
+        questions: vec![
+            pb::Question {
+                key: text("size"),
+                ..Default::default()
+            },
+            pb::Question {
+                key: text("a b"),
+                ..Default::default()
+            },
+        ],
+        sources: vec![text("github"), text("my drive")],
+        ..Default::default()
+    };
+    for (kind, next) in [
+        (
+            Kind::Question,
+            "assent answer i-1 --by YOU --answer size=TEXT --answer 'a b'=TEXT",
+        ),
+        (Kind::External, "assent answer i-1 --by YOU --payload JSON"),
+        (Kind::ClientTool, "assent answer i-1 --by YOU --result JSON"),
+        (
+            Kind::SignIn,
+            "assent answer i-1 --by YOU --connected github --connected 'my drive'",
+        ),
+    ] {
+        let page = suspension(&pending(kind), &screen(None));
+        let last = page.lines().last().unwrap();
+        assert_eq!(last, format!("next          {next}"));
+    }
+    let answered = pb::Suspension {
+        status: pb::SuspensionStatus::Answered.into(),
+        ..pending(Kind::Question)
+    };
+    assert!(!suspension(&answered, &screen(None)).contains("assent answer"));
+}
+
+#[test]
 fn no_text_reaches_the_column_of_the_labels() {
     let forged = pb::Suspension {
         id: text("i"),
@@ -475,27 +518,27 @@ fn pending_is_a_table_cut_to_the_terminal() {
     assert_eq!(
         listing(&listed, true, &screen(None)),
         page(&[
-            "ID                                    TOOL                 WHO     DEADLINE  CLASS        REASON",
+            "ID                                    TOOL                 WHO     DEADLINE  CLASS/KIND   REASON",
             "6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07  client.issue_refund  user-7  in 1h     destructive  refunds over £4000 need a manager",
-            "0b1c                                  Sign in\\nplease      -       3m ago    -",
+            "0b1c                                  Sign in\\nplease      -       3m ago    sign-in",
             "there are more: `--all` lists them all",
         ])
     );
     assert_eq!(
         listing(&listed, false, &screen(Some(112))),
         page(&[
-            "ID                                    TOOL                 WHO     DEADLINE  CLASS        REASON",
+            "ID                                    TOOL                 WHO     DEADLINE  CLASS/KIND   REASON",
             "6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07  client.issue_refund  user-7  in 1h     destructive  refunds over £4000 ne…",
-            "0b1c                                  Sign in\\nplease      -       3m ago    -",
+            "0b1c                                  Sign in\\nplease      -       3m ago    sign-in",
         ])
     );
     assert_eq!(
         listing(&listed, false, &screen(Some(100))),
         page(&[
-            "ID                                    TOOL                 WHO     DEADLINE  CLASS",
+            "ID                                    TOOL                 WHO     DEADLINE  CLASS/KIND",
             "6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07  client.issue_refund  user-7  in 1h     destructive",
             "    refunds over £4000 need a manager",
-            "0b1c                                  Sign in\\nplease      -       3m ago    -",
+            "0b1c                                  Sign in\\nplease      -       3m ago    sign-in",
         ])
     );
     let expired = pb::Suspension {
@@ -505,8 +548,8 @@ fn pending_is_a_table_cut_to_the_terminal() {
     assert_eq!(
         listing(&[expired], false, &screen(None)),
         page(&[
-            "ID    TOOL             WHO  DEADLINE  CLASS  STATUS   REASON",
-            "0b1c  Sign in\\nplease  -    3m ago    -      expired",
+            "ID    TOOL             WHO  DEADLINE  CLASS/KIND  STATUS   REASON",
+            "0b1c  Sign in\\nplease  -    3m ago    sign-in     expired",
         ])
     );
     assert_eq!(listing(&[], false, &screen(None)), "nothing to list\n");

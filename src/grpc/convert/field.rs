@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use crate::arguments::{Arguments, Digest};
+use crate::arguments::{Arguments, Digest, Json};
 use crate::domain::{Id, MAX_ENTRIES, MAX_ENTRY_BYTES, MAX_TEXT_BYTES, TextError};
 use crate::suspension::RecordId;
 
@@ -35,12 +35,12 @@ impl InvalidField {
 }
 
 /// An id that may be empty.
-pub(super) fn id(path: &'static str, text: String) -> Result<Id, InvalidField> {
+pub(super) fn id(path: impl Into<FieldPath>, text: String) -> Result<Id, InvalidField> {
     Id::try_from(text).map_err(|error| InvalidField::new(path, error))
 }
 
 /// An id that must not be empty.
-pub(super) fn required_id(path: &'static str, text: String) -> Result<Id, InvalidField> {
+pub(super) fn required_id(path: impl Into<FieldPath>, text: String) -> Result<Id, InvalidField> {
     if text.is_empty() {
         return Err(InvalidField::new(path, TextError::Empty));
     }
@@ -58,7 +58,7 @@ pub(super) fn record_id<Of>(path: &'static str, text: &str) -> Result<RecordId<O
 }
 
 /// A title, a reason or another free text.
-pub(super) fn text(path: &'static str, text: String) -> Result<String, InvalidField> {
+pub(super) fn text(path: impl Into<FieldPath>, text: String) -> Result<String, InvalidField> {
     sized(path, &text, MAX_TEXT_BYTES)?;
     Ok(text)
 }
@@ -118,8 +118,17 @@ pub(super) fn arguments(
     Arguments::parse(json, max_bytes).map_err(|error| InvalidField::new(path, error))
 }
 
+/// Any JSON value.
+pub(super) fn json(path: &'static str, json: &str, max_bytes: usize) -> Result<Json, InvalidField> {
+    Json::parse(json, max_bytes).map_err(|error| InvalidField::new(path, error))
+}
+
 /// A text with a limit of its own.
-pub(super) fn sized(path: &'static str, text: &str, limit: usize) -> Result<(), InvalidField> {
+pub(super) fn sized(
+    path: impl Into<FieldPath>,
+    text: &str,
+    limit: usize,
+) -> Result<(), InvalidField> {
     at_most(limit, text.len()).map_err(|error| InvalidField::new(path, error))
 }
 

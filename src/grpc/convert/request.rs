@@ -5,6 +5,7 @@ mod answer;
 mod call;
 mod grant;
 mod list;
+mod suspend;
 
 use std::time::Duration;
 
@@ -19,8 +20,9 @@ use crate::suspension::{Claim, Completion, SuspensionId};
 pub(in crate::grpc) use self::answer::{Resume, resume};
 pub(in crate::grpc) use self::grant::{Revoke, list_grants, revoke_grant};
 pub(in crate::grpc) use self::list::list;
+pub(in crate::grpc) use self::suspend::suspend;
 
-use self::call::{asked_call, run_start, scope};
+use self::call::{asked_call, run_start, scope, tool_call};
 
 /// The most requests of one batch.
 pub(in crate::grpc) const MAX_BATCH: usize = 100;

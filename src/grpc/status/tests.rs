@@ -354,7 +354,7 @@ fn a_bad_field_is_described_without_its_path() {
 
 #[test]
 fn what_is_not_served_says_so() {
-    let status = Status::from(Problem::unimplemented("Suspend"));
+    let status = Status::from(Problem::unimplemented("ListGrants"));
     assert_eq!(status.code(), Code::Unimplemented);
     assert_eq!(info(&status).reason, "UNIMPLEMENTED");
 }

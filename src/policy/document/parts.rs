@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     ApprovalDocument, DECISIONS, PinDocument, RuleDocument, SuspensionsDocument, Text,
-    WrapperDocument,
+    WaitDocument, WrapperDocument,
 };
 use crate::domain::{
     Annotations, ApproverRule, Id, MAX_ENTRIES, MAX_ENTRY_BYTES, MAX_TEXT_BYTES, OnExpiry, Origin,
@@ -17,9 +17,6 @@ use crate::policy::fields::{
     Keys, boolean, choice, choices, count, duration, id, short_text, text, texts,
 };
 use crate::policy::yaml::{Entry, Node};
-
-/// The same within `suspensions`.
-const LATER_SUSPENSIONS: [&str; 4] = ["question", "external", "client_tool", "sign_in"];
 
 /// Classes as rules and labels write them.
 pub(in crate::policy) const CLASSES: [(&str, RiskClass); 3] = [
@@ -90,7 +87,7 @@ pub(super) fn rule<'s>(node: Node<'s>) -> Result<RuleDocument<'s>, PolicyError> 
             .transpose()?,
         approval: keys
             .take("approval")
-            .map(|entry| approval(entry, true))
+            .map(approval)
             .transpose()?
             .unwrap_or_default(),
         origins: keys
@@ -117,20 +114,29 @@ fn not_empty<T>(key: &str, (place, list): (Place<'_>, Vec<T>)) -> Result<Vec<T>,
     Ok(list)
 }
 
-fn approval(entry: Entry<'_>, with_approvers: bool) -> Result<ApprovalDocument, PolicyError> {
-    let known: &[&str] = if with_approvers {
-        &["expires", "on_expiry", "approvers"]
-    } else {
-        &["expires", "on_expiry"]
-    };
-    let mut keys = Keys::of("`approval`", entry.value, known, &[])?;
+/// A rule's `approval`.
+fn approval(entry: Entry<'_>) -> Result<ApprovalDocument, PolicyError> {
+    let known = ["expires", "on_expiry", "approvers"];
+    let mut keys = Keys::of("`approval`", entry.value, &known, &[])?;
     Ok(ApprovalDocument {
+        wait: wait_keys(&mut keys)?,
+        approvers: keys.take("approvers").map(approvers).transpose()?,
+    })
+}
+
+/// How one kind of suspension waits.
+fn wait(what: &'static str, entry: Entry<'_>) -> Result<WaitDocument, PolicyError> {
+    let mut keys = Keys::of(what, entry.value, &["expires", "on_expiry"], &[])?;
+    wait_keys(&mut keys)
+}
+
+fn wait_keys(keys: &mut Keys<'_>) -> Result<WaitDocument, PolicyError> {
+    Ok(WaitDocument {
         expires: keys.take("expires").map(duration).transpose()?,
         on_expiry: keys
             .take("on_expiry")
             .map(|e| choice(&e.key, &e.value, &ON_EXPIRY))
             .transpose()?,
-        approvers: keys.take("approvers").map(approvers).transpose()?,
     })
 }
 
@@ -261,16 +267,33 @@ pub(super) fn wrapper<'s>(node: Node<'s>) -> Result<WrapperDocument<'s>, PolicyE
 
 /// `suspensions`.
 pub(super) fn suspensions(entry: Entry<'_>) -> Result<SuspensionsDocument, PolicyError> {
-    let known = ["approval", "retention", "claim_within", "claim_lease"];
-    let mut keys = Keys::of("`suspensions`", entry.value, &known, &LATER_SUSPENSIONS)?;
-    let approval = keys
-        .take("approval")
-        .map(|entry| approval(entry, false))
-        .transpose()?
-        .unwrap_or_default();
+    let known = [
+        "approval",
+        "question",
+        "external",
+        "client_tool",
+        "sign_in",
+        "retention",
+        "claim_within",
+        "claim_lease",
+    ];
+    let mut keys = Keys::of("`suspensions`", entry.value, &known, &[])?;
+    let mut kind = |key, what| match keys.take(key) {
+        Some(entry) => wait(what, entry),
+        None => Ok(WaitDocument::default()),
+    };
+    let approval = kind("approval", "`approval`")?;
+    let question = kind("question", "`question`")?;
+    let external = kind("external", "`external`")?;
+    let client_tool = kind("client_tool", "`client_tool`")?;
+    let sign_in = kind("sign_in", "`sign_in`")?;
     let mut time = |key| keys.take(key).map(duration).transpose();
     Ok(SuspensionsDocument {
         approval,
+        question,
+        external,
+        client_tool,
+        sign_in,
         retention: time("retention")?,
         claim_within: time("claim_within")?,
         claim_lease: time("claim_lease")?,

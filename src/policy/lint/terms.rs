@@ -2,7 +2,7 @@
 
 use super::{Found, Rule, Subject};
 use crate::domain::Decision;
-use crate::policy::document::{ApprovalDocument, Text};
+use crate::policy::document::{ApprovalDocument, Text, WaitDocument};
 use crate::policy::error::quoted;
 use crate::policy::rules::unmatched;
 
@@ -63,8 +63,7 @@ fn lists(rule: &Rule<'_, '_>, found: &mut Found) {
 fn unused_approval(rule: &Rule<'_, '_>, found: &mut Found) {
     let written = rule.written;
     let ApprovalDocument {
-        expires,
-        on_expiry,
+        wait: WaitDocument { expires, on_expiry },
         approvers,
     } = &written.approval;
     let has_terms = expires.is_some() || on_expiry.is_some() || approvers.is_some();

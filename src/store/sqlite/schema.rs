@@ -107,6 +107,9 @@ const STEPS: &[&str] = &[
     CREATE INDEX grant_by_session ON session_grant (session, expire_time, id);
     CREATE INDEX grant_by_collect ON session_grant (collect);
 ",
+    "
+    UPDATE meta SET value = 2 WHERE name = 'format';
+",
 ];
 
 /// Opens the one connection that writes, and brings the file to this version's schema.

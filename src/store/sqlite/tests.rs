@@ -272,16 +272,16 @@ fn a_file_that_is_not_ours_is_refused_and_left_alone() {
 fn a_newer_schema_and_another_partition_count_are_refused() {
     for (sql, expected) in [
         (
-            "PRAGMA user_version = 4",
-            "`PATH` has schema 4 and this version of assent knows schemas up to 3: run the version that wrote it, or a newer one",
+            "PRAGMA user_version = 5",
+            "`PATH` has schema 5 and this version of assent knows schemas up to 4: run the version that wrote it, or a newer one",
         ),
         (
             "UPDATE meta SET value = 128 WHERE name = 'partitions'",
             "`PATH` was written with partitions 128 and this version of assent has partitions 64: run the version that wrote it",
         ),
         (
-            "UPDATE meta SET value = 2 WHERE name = 'format'",
-            "`PATH` was written with format 2 and this version of assent has format 1: run the version that wrote it",
+            "UPDATE meta SET value = 3 WHERE name = 'format'",
+            "`PATH` was written with format 3 and this version of assent has format 2: run the version that wrote it",
         ),
     ] {
         let home = Home::new();

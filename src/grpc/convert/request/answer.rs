@@ -1,11 +1,17 @@
 //! Answers to suspensions: wire -> domain. Whether an answer fits what was asked is the engine's to say.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{Converted, scope};
+use crate::arguments::Json;
 use crate::domain::{Id, MAX_TEXT_BYTES, Scope};
 use crate::grpc::convert::field::{self, InvalidField, known};
 use crate::pb;
+use crate::pb::client_tool_answer::Result as ToolEnd;
 use crate::policy::Limits;
-use crate::suspension::{Answer, Approval, GrantScope, Refusal, Reply, SuspensionId};
+use crate::suspension::{
+    Answer, Approval, GrantScope, Refusal, Reply, SignIn, SuspensionId, ToolResult,
+};
 
 /// An answer, and to which suspension of which tenant.
 pub(in crate::grpc) struct Resume {
@@ -43,8 +49,7 @@ pub(in crate::grpc) fn resume(wire: pb::ResumeRequest, limits: &Limits) -> Conve
     Ok(Resume { tenant, id, reply })
 }
 
-/// What was answered, and what is wrong with its content. No answer when the decision is left out, or for
-/// a kind of suspension that this version does not open, so that it fits none there is.
+/// What was answered, and what is wrong with its content. No answer when the decision is left out.
 type Answered = (Option<Answer>, Option<Refusal>);
 
 fn answer(wire: pb::resume_request::Answer, limits: &Limits) -> Converted<Answered> {
@@ -52,37 +57,72 @@ fn answer(wire: pb::resume_request::Answer, limits: &Limits) -> Converted<Answer
     match wire {
         Wire::Approval(wire) => approval(wire, limits),
         Wire::Question(pb::QuestionAnswer { answers }) => {
+            let mut said = BTreeMap::new();
             for (key, answer) in answers {
-                field::required_id("question.answers", key)?;
                 field::sized("question.answers", &answer, MAX_TEXT_BYTES)?;
+                said.insert(field::required_id("question.answers", key)?, answer);
             }
-            Ok((None, None))
+            Ok((Some(Answer::Question(said)), None))
         }
         Wire::External(pb::ExternalAnswer { payload_json }) => {
-            let limit = limits.max_payload_bytes;
-            field::sized("external.payload_json", &payload_json, limit)?;
-            Ok((None, None))
+            let (payload, flaw) = json("external.payload_json", &payload_json, limits)?;
+            Ok((Some(Answer::External(payload)), flaw))
         }
         Wire::ClientTool(pb::ClientToolAnswer { result }) => {
-            use pb::client_tool_answer::Result as ToolResult;
-            let (path, text) = match result {
-                Some(ToolResult::ResultJson(text)) => ("client_tool.result_json", text),
-                Some(ToolResult::Error(text)) => ("client_tool.error", text),
+            let (result, flaw) = match result {
+                Some(ToolEnd::ResultJson(text)) => {
+                    let (result, flaw) = json("client_tool.result_json", &text, limits)?;
+                    (ToolResult::Returned(result), flaw)
+                }
+                Some(ToolEnd::Error(error)) => {
+                    let path = "client_tool.error";
+                    field::sized(path, &error, limits.max_payload_bytes)?;
+                    if error.is_empty() {
+                        return Err(InvalidField::new(path, "must say why the tool failed"));
+                    }
+                    (ToolResult::Failed(error), None)
+                }
                 None => return Err(InvalidField::missing("client_tool.result")),
             };
-            field::sized(path, &text, limits.max_payload_bytes)?;
-            Ok((None, None))
+            Ok((Some(Answer::ClientTool(result)), flaw))
         }
         Wire::SignIn(pb::SignInAnswer { connected, denied }) => {
-            for source in connected {
-                field::required_id("sign_in.connected", source)?;
-            }
-            for source in denied {
-                field::required_id("sign_in.denied", source)?;
-            }
-            Ok((None, None))
+            let sign_in = SignIn {
+                connected: sources("sign_in.connected", connected)?,
+                denied: sources("sign_in.denied", denied)?,
+            };
+            Ok((Some(Answer::SignIn(sign_in)), None))
         }
     }
+}
+
+/// A payload or a result. One that is no JSON is a flaw, beside which a stand-in will not be looked at.
+fn json(path: &'static str, text: &str, limits: &Limits) -> Converted<(Json, Option<Refusal>)> {
+    let limit = limits.max_payload_bytes;
+    field::sized(path, text, limit)?;
+    Ok(match field::json(path, text, limit) {
+        Ok(value) => (value, None),
+        Err(InvalidField { path: _, message }) => {
+            let message = message.into();
+            let flaw = Refusal::Invalid {
+                field: path,
+                message,
+            };
+            (Json::null(), Some(flaw))
+        }
+    })
+}
+
+fn sources(path: &'static str, wire: Vec<String>) -> Converted<BTreeSet<Id>> {
+    let mut sources = BTreeSet::new();
+    for source in wire {
+        let source = field::required_id(path, source)?;
+        if sources.contains(&source) {
+            return Err(InvalidField::new(path, format!("names `{source}` twice")));
+        }
+        sources.insert(source);
+    }
+    Ok(sources)
 }
 
 fn approval(wire: pb::Approval, limits: &Limits) -> Converted<Answered> {

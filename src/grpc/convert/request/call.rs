@@ -92,7 +92,7 @@ fn target(wire: pb::ToolCall, limits: &Limits) -> Converted<WrapperTarget> {
 }
 
 /// A call without its target.
-fn tool_call(wire: pb::ToolCall, limits: &Limits) -> Converted<ToolCall> {
+pub(super) fn tool_call(wire: pb::ToolCall, limits: &Limits) -> Converted<ToolCall> {
     let pb::ToolCall {
         call_id,
         step_id,

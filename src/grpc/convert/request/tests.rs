@@ -1,7 +1,10 @@
 use super::*;
+use crate::arguments::Json;
 use crate::domain::{Annotations, Origin, RunStart, WrapperTarget};
 use crate::engine::ListRequest;
-use crate::suspension::{Answer, Approval, Execution, GrantScope, Kind, Refusal, Status};
+use crate::suspension::{
+    Answer, Approval, Execution, GrantScope, Kind, Refusal, SignIn, Status, ToolResult,
+};
 
 const ID: &str = "0192f0c1-0000-7000-8000-00000000000a";
 
@@ -478,7 +481,24 @@ fn a_field_of_resume_that_is_refused_is_named_by_its_path() {
                 payload_json: "1".repeat(33),
             })),
         ),
+        (
+            "question.answers",
+            answered(Wire::Question(pb::QuestionAnswer {
+                answers: [(String::new(), "x".to_owned())].into(),
+            })),
+        ),
         ("client_tool.result", tool(None)),
+        (
+            "client_tool.error",
+            tool(Some(pb::client_tool_answer::Result::Error(String::new()))),
+        ),
+        (
+            "sign_in.connected",
+            answered(Wire::SignIn(pb::SignInAnswer {
+                connected: many(2),
+                denied: Vec::new(),
+            })),
+        ),
         (
             "client_tool.result_json",
             tool(Some(pb::client_tool_answer::Result::ResultJson(
@@ -503,28 +523,90 @@ fn a_field_of_resume_that_is_refused_is_named_by_its_path() {
 }
 
 #[test]
-fn an_answer_without_a_decision_or_of_another_kind_is_no_answer() {
-    use pb::resume_request::Answer as Wire;
+fn an_answer_without_a_decision_is_no_answer() {
     let none = pb::ResumeRequest {
         answer: None,
         ..approval(None, 0, "")
     };
-    let tool = pb::client_tool_answer::Result::Error("no".to_owned());
-    let wires = [
-        none,
-        approval(None, 0, ""),
-        approval(None, 0, "{}"),
-        answered(Wire::Question(pb::QuestionAnswer::default())),
-        answered(Wire::External(pb::ExternalAnswer {
-            payload_json: r#"{"approved":true}"#.to_owned(),
-        })),
-        answered(Wire::ClientTool(pb::ClientToolAnswer {
-            result: Some(tool),
-        })),
-        answered(Wire::SignIn(pb::SignInAnswer::default())),
-    ];
+    let wires = [none, approval(None, 0, ""), approval(None, 0, "{}")];
     for wire in wires {
         assert_eq!(resume(wire, &limits()).ok().unwrap().reply.answer, None);
+    }
+}
+
+#[test]
+fn the_answers_of_the_other_kinds_arrive_whole() {
+    use pb::client_tool_answer::Result as End;
+    use pb::resume_request::Answer as Wire;
+    let id = |text| Id::required(text).unwrap();
+    let json = |text| Json::parse(text, 100).unwrap();
+    let answers = [
+        (
+            Wire::Question(pb::QuestionAnswer {
+                answers: [("q".to_owned(), String::new())].into(),
+            }),
+            Answer::Question([(id("q"), String::new())].into()),
+        ),
+        (
+            Wire::External(pb::ExternalAnswer {
+                payload_json: " [1.0]".to_owned(),
+            }),
+            Answer::External(json("[1]")),
+        ),
+        (
+            Wire::ClientTool(pb::ClientToolAnswer {
+                result: Some(End::ResultJson("null".to_owned())),
+            }),
+            Answer::ClientTool(ToolResult::Returned(json("null"))),
+        ),
+        (
+            Wire::ClientTool(pb::ClientToolAnswer {
+                result: Some(End::Error("no".to_owned())),
+            }),
+            Answer::ClientTool(ToolResult::Failed("no".to_owned())),
+        ),
+        (
+            Wire::SignIn(pb::SignInAnswer {
+                connected: vec!["b".to_owned(), "a".to_owned()],
+                denied: vec!["c".to_owned()],
+            }),
+            Answer::SignIn(SignIn {
+                connected: [id("a"), id("b")].into(),
+                denied: [id("c")].into(),
+            }),
+        ),
+    ];
+    for (wire, answer) in answers {
+        let reply = resume(answered(wire), &limits()).ok().unwrap().reply;
+        assert_eq!((reply.answer, reply.flaw), (Some(answer), None));
+    }
+}
+
+#[test]
+fn a_payload_that_is_no_json_is_a_flaw_for_the_engine_to_tell_in_its_turn() {
+    use pb::client_tool_answer::Result as End;
+    use pb::resume_request::Answer as Wire;
+    for text in ["", "{", r#"{"a":1,"a":1}"#, "1e9999"] {
+        for (wire, field) in [
+            (
+                Wire::External(pb::ExternalAnswer {
+                    payload_json: text.to_owned(),
+                }),
+                "external.payload_json",
+            ),
+            (
+                Wire::ClientTool(pb::ClientToolAnswer {
+                    result: Some(End::ResultJson(text.to_owned())),
+                }),
+                "client_tool.result_json",
+            ),
+        ] {
+            let reply = resume(answered(wire), &limits()).ok().unwrap().reply;
+            let Some(Refusal::Invalid { field: flawed, .. }) = reply.flaw else {
+                panic!("{text}: {:?}", reply.flaw);
+            };
+            assert_eq!(flawed, field, "{text}");
+        }
     }
 }
 

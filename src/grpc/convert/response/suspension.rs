@@ -1,15 +1,17 @@
 //! A suspension and its parts: domain -> wire.
 
+use std::collections::BTreeSet;
+
 use crate::arguments::Digest;
 use crate::domain::{
-    Annotations, ApproverRule, OnExpiry, Origin, Principal, RiskClass, RunStart, Scope, Timestamp,
-    ToolCall,
+    Annotations, ApproverRule, Id, OnExpiry, Origin, Principal, RiskClass, RunStart, Scope,
+    Timestamp, ToolCall,
 };
 use crate::outcome::Outcome;
 use crate::pb;
 use crate::suspension::{
-    Answer, Approval, Body, ClaimRecord, Completion, Execution, Kind, Resolution, State, Status,
-    Subject, Suspension, Vote,
+    Answer, Approval, Body, ClaimRecord, Completion, Execution, Kind, Matter, Question, Resolution,
+    SignIn, State, Status, Subject, Suspension, ToolResult, Vote, Wait,
 };
 
 /// The whole record.
@@ -35,15 +37,7 @@ pub(in crate::grpc) fn suspension(record: Suspension) -> pb::Suspension {
         matched_rule,
         policy_revision,
     } = body;
-    let (call, run) = match subject {
-        Subject::Call(call) => (Some(tool_call(*call)), None),
-        Subject::Run(RunStart { version }) => (
-            None,
-            Some(pb::RunStart {
-                version: version.into(),
-            }),
-        ),
-    };
+    let asked = self::subject(subject);
     // Who withdrew an approval has no field in the contract; Decide's message has the reason.
     let State {
         status: progress,
@@ -59,20 +53,14 @@ pub(in crate::grpc) fn suspension(record: Suspension) -> pb::Suspension {
         kind: awaited.into(),
         status: status(progress).into(),
         scope: Some(scope(asked_in)),
-        call,
-        run,
         risk_class: risk_class(class),
         title,
         reason,
-        questions: Vec::new(),
         create_time: Some(timestamp(create_time)),
         expire_time: Some(timestamp(expire_time)),
         resolution: end.map(resolution),
         execution: execution(used).into(),
         version,
-        payload_schema_json: String::new(),
-        event: String::new(),
-        sources: Vec::new(),
         arguments_digest: digest(arguments_digest),
         on_expiry: on_expiry(expiry).into(),
         approvers: approvers(rule),
@@ -80,6 +68,61 @@ pub(in crate::grpc) fn suspension(record: Suspension) -> pb::Suspension {
         claims: claims.into_iter().map(claim).collect(),
         matched_rule,
         policy_revision,
+        ..asked
+    }
+}
+
+/// A suspension with the fields that say what it waits for, and no other.
+fn subject(subject: Subject) -> pb::Suspension {
+    let mut asked = pb::Suspension::default();
+    let wait = match subject {
+        Subject::Call(call) => {
+            asked.call = Some(tool_call(*call));
+            return asked;
+        }
+        Subject::Run(RunStart { version }) => {
+            asked.run = Some(pb::RunStart {
+                version: version.into(),
+            });
+            return asked;
+        }
+        Subject::Wait(wait) => wait,
+    };
+    // The ids are in the call, where there is one; the contract has no field for them beside it.
+    let Wait {
+        call_id: _,
+        step_id: _,
+        matter,
+    } = *wait;
+    match matter {
+        Matter::Question(questions) => {
+            asked.questions = questions.into_iter().map(question).collect();
+        }
+        Matter::External { event, schema } => {
+            asked.event = event;
+            asked.payload_schema_json =
+                schema.map_or_else(String::new, |schema| schema.text().to_owned());
+        }
+        Matter::ClientTool(call) => asked.call = Some(tool_call(call)),
+        Matter::SignIn(sources) => {
+            asked.sources = sources.into_iter().map(String::from).collect();
+        }
+    }
+    asked
+}
+
+fn question(question: Question) -> pb::Question {
+    let Question {
+        key,
+        text,
+        options,
+        options_only,
+    } = question;
+    pb::Question {
+        key: key.into(),
+        text,
+        options,
+        options_only,
     }
 }
 
@@ -191,36 +234,54 @@ fn resolution(resolution: Resolution) -> pb::Resolution {
         outcome: told,
         grant_id,
     } = resolution;
-    let (approved, edited) = match answer {
-        Some(Answer::Approval(Approval {
+    let (kind, message_for_model, retryable) = outcome(told);
+    let ended = pb::Resolution {
+        by: by.into(),
+        by_roles,
+        resolve_time: Some(timestamp(resolve_time)),
+        reason,
+        grant_id: grant_id.map_or_else(String::new, |id| id.to_string()),
+        kind,
+        message_for_model,
+        retryable,
+        ..pb::Resolution::default()
+    };
+    match answer {
+        Some(answer) => with_answer(ended, answer),
+        None => ended,
+    }
+}
+
+fn with_answer(mut ended: pb::Resolution, answer: Answer) -> pb::Resolution {
+    let texts = |ids: BTreeSet<Id>| ids.into_iter().map(String::from).collect();
+    match answer {
+        Answer::Approval(Approval {
             approved,
             // It stands in the resolution too, where a cancellation has one as well.
             reason: _,
             edited_arguments,
             // The grant that it gave says it.
             grant_scope: _,
-        })) => (Some(approved), edited_arguments),
-        None => (None, None),
-    };
-    let (kind, message_for_model, retryable) = outcome(told);
-    pb::Resolution {
-        by: by.into(),
-        by_roles,
-        resolve_time: Some(timestamp(resolve_time)),
-        approved,
-        reason,
-        answers: Default::default(),
-        payload_json: String::new(),
-        tool_result_json: String::new(),
-        tool_error: String::new(),
-        connected: Vec::new(),
-        denied: Vec::new(),
-        edited_arguments_json: edited.map_or_else(String::new, |edited| edited.text().to_owned()),
-        grant_id: grant_id.map_or_else(String::new, |id| id.to_string()),
-        kind,
-        message_for_model,
-        retryable,
+        }) => {
+            ended.approved = Some(approved);
+            ended.edited_arguments_json =
+                edited_arguments.map_or_else(String::new, |edited| edited.text().to_owned());
+        }
+        Answer::Question(answers) => {
+            let answers = answers.into_iter();
+            ended.answers = answers.map(|(key, text)| (key.into(), text)).collect();
+        }
+        Answer::External(payload) => payload.text().clone_into(&mut ended.payload_json),
+        Answer::ClientTool(ToolResult::Returned(result)) => {
+            result.text().clone_into(&mut ended.tool_result_json);
+        }
+        Answer::ClientTool(ToolResult::Failed(error)) => ended.tool_error = error,
+        Answer::SignIn(SignIn { connected, denied }) => {
+            ended.connected = texts(connected);
+            ended.denied = texts(denied);
+        }
     }
+    ended
 }
 
 fn vote(vote: Vote) -> pb::Vote {
