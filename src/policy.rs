@@ -3,14 +3,16 @@
 //! Pure and synchronous. Texts come in, not paths; the time comes in; nothing is written or remembered. A document
 //! is compiled whole and never changed afterwards, so a request that holds one sees one revision (S12).
 //!
-//! - `yaml` reads YAML into a tree in which everything has a place; `fields` and `document` read the keys;
-//! - `pattern` and `index` find what concerns a tool id; `rules` evaluates one rule, and `trace` tells how;
+//! - `yaml` reads YAML into a tree in which everything has a place; `fields` and `document` read the keys, and
+//!   `compile` makes the policy of them;
+//! - `pattern`, `index` and `tool_list` find what concerns a tool id; `rules` evaluates one rule, and `trace` tells how;
 //! - `wrapper` finds the call that a wrapper call makes, with `pointer`, in its arguments;
 //! - `expression` is the only place that knows CEL;
 //! - `port` reads where the operator's own authorization answers, which the engine asks;
 //! - `lint` looks for what is allowed and hardly meant; `cases` and `import` are for whoever writes one.
 
 pub mod cases;
+mod compile;
 mod document;
 mod error;
 mod expression;
@@ -22,6 +24,7 @@ mod pattern;
 mod pointer;
 mod port;
 mod rules;
+mod tool_list;
 mod trace;
 mod waits;
 mod wrapper;
@@ -29,10 +32,7 @@ mod yaml;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::time::Duration;
-
-use sha2::{Digest as _, Sha256};
 
 pub use self::error::PolicyError;
 pub use self::lint::{Warning, lint};
@@ -40,12 +40,11 @@ pub use self::port::{PortEndpoint, PortSettings};
 pub use self::trace::{Check, Finding, List, ListHit, RuleStep, RuleTrace, Untraced};
 pub use self::wrapper::{Doubt, Resolved, Unresolved};
 
-use self::document::{Document, Mode, PinDocument, Text};
-use self::error::{Place, quoted};
+use self::compile::revision;
 use self::expression::{Conditions, Evaluation, Input};
 use self::index::ToolIndex;
-use self::pattern::Glob;
 use self::rules::{Answer, Rule};
+use self::tool_list::ToolList;
 use self::waits::Waits;
 use self::wrapper::Wrappers;
 use crate::classify::{
@@ -152,26 +151,6 @@ pub struct Selection<'p> {
 }
 
 impl Policy {
-    /// Compiles the files of one document: lists concatenate in the order given, any other key may stand in one file.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, with its place. No sources at all are an error, as a policy that has
-    /// disappeared must not become one that allows everything (S12).
-    pub fn compile(sources: &[Source]) -> Result<Self, PolicyError> {
-        if sources.is_empty() {
-            return Err(PolicyError {
-                file: "policy".to_owned(),
-                line: 1,
-                column: 1,
-                message:
-                    "there is no document: write at least one file that ends in `.yaml` or `.yml`"
-                        .to_owned(),
-            });
-        }
-        let document = Document::read(sources)?;
-        Self::build(document, revision(sources))
-    }
-
     /// The policy without a document: everything is allowed, and the default selectors ask.
     pub fn defaults() -> Self {
         Self {
@@ -206,11 +185,6 @@ impl Policy {
     /// A digest of the file names and texts that were compiled: 16 hex digits. Where the files are does not matter.
     pub fn revision(&self) -> &str {
         &self.revision
-    }
-
-    /// Whether these are the texts that were compiled.
-    pub fn is_of(&self, sources: &[Source]) -> bool {
-        self.revision == revision(sources)
     }
 
     /// Whether this is S4's AllowAll: mode auto, default allow, no rules and no policy port. It is not a security
@@ -419,161 +393,6 @@ impl Policy {
             .filter(|title| !title.is_empty())
             .unwrap_or_else(|| call.annotations.as_ref().map(title).unwrap_or_default())
     }
-
-    fn build(document: Document<'_>, revision: String) -> Result<Self, PolicyError> {
-        let mut policy = Self {
-            revision,
-            ..Self::defaults()
-        };
-        let Document {
-            mode,
-            selectors,
-            always,
-            never,
-            default,
-            rules,
-            tools,
-            trusted_servers,
-            policy_port,
-            wrappers,
-            suspensions,
-            grants,
-            limits,
-        } = document;
-        policy.mode = match mode {
-            Some((_, Mode::Always(decision))) => Some(decision),
-            Some((_, Mode::Auto)) | None => None,
-        };
-        policy.default = default.unwrap_or(policy.default);
-        if let Some((_, selectors)) = selectors {
-            let selects = |class| selectors.contains(&class);
-            policy.selectors = [
-                selects(RiskClass::ReadOnly),
-                selects(RiskClass::Write),
-                selects(RiskClass::Destructive),
-            ];
-        }
-        policy.wrappers = Wrappers::compile(wrappers)?;
-        let patterns = rules.iter().flat_map(|rule| &rule.tools);
-        for pattern in patterns.chain(&always).chain(&never) {
-            policy.warnings.extend(policy.wrappers.warning(pattern));
-        }
-        policy.always = ToolList::compile("always", &always)?;
-        policy.never = ToolList::compile("never", &never)?;
-        policy.catalogue = catalogue(tools)?;
-        policy.trusted_servers = trusted_servers;
-        policy.port = policy_port;
-        let terms = &mut policy.approval;
-        terms.expires = suspensions.approval.expires.unwrap_or(terms.expires);
-        terms.on_expiry = suspensions.approval.on_expiry.unwrap_or(terms.on_expiry);
-        policy.waits.set(&suspensions);
-        policy.retention = suspensions.retention.unwrap_or(policy.retention);
-        policy.claim_within = suspensions.claim_within.unwrap_or(policy.claim_within);
-        policy.claim_lease = suspensions.claim_lease.unwrap_or(policy.claim_lease);
-        policy.grants_expire = grants.unwrap_or(policy.grants_expire);
-        policy.limits = limits;
-        policy.add_rules(rules)?;
-        Ok(policy)
-    }
-
-    fn add_rules(&mut self, rules: Vec<document::RuleDocument<'_>>) -> Result<(), PolicyError> {
-        let texts: Vec<Option<&Text<'_>>> = rules.iter().map(|rule| rule.when.as_ref()).collect();
-        let (conditions, mut compiled) = expression::compile(&texts)?;
-        self.conditions = conditions;
-        compiled.reverse();
-        for (position, rule) in (0_usize..).zip(rules) {
-            for pattern in &rule.tools {
-                self.rules_by_tool
-                    .add(position, tool_pattern("tools", pattern)?);
-            }
-            let when = compiled.pop().flatten();
-            self.rules.push(Rule::compile(
-                rule,
-                when,
-                &self.approval,
-                &mut self.warnings,
-            )?);
-        }
-        Ok(())
-    }
-}
-
-/// `always` or `never`.
-#[derive(Debug, Default)]
-struct ToolList {
-    index: ToolIndex,
-    /// For each pattern, what a decision says chose it.
-    names: Vec<String>,
-}
-
-impl ToolList {
-    fn compile(key: &str, patterns: &[Text<'_>]) -> Result<Self, PolicyError> {
-        let mut list = Self::default();
-        for (position, pattern) in (0_usize..).zip(patterns) {
-            list.index.add(position, tool_pattern(key, pattern)?);
-            list.names.push(format!("{key}: {}", pattern.value));
-        }
-        Ok(list)
-    }
-
-    fn first_match(&self, tool: &str) -> Option<&str> {
-        let position = self.index.matches(tool).next()?;
-        self.names.get(position).map(String::as_str)
-    }
-}
-
-fn tool_pattern(key: &str, pattern: &Text<'_>) -> Result<Glob, PolicyError> {
-    Glob::tool(&pattern.value).map_err(|error| {
-        pattern.place_of_char(error.offset).error(format!(
-            "`{key}`: the pattern {} {error}",
-            quoted(&pattern.value)
-        ))
-    })
-}
-
-fn catalogue(tools: Vec<PinDocument<'_>>) -> Result<HashMap<Id, Pins>, PolicyError> {
-    let mut catalogue: HashMap<Id, Pins> = HashMap::new();
-    let mut places: HashMap<(Id, Id), Place<'_>> = HashMap::new();
-    for PinDocument {
-        place,
-        tool,
-        server,
-        annotations,
-    } in tools
-    {
-        if let Some(first) = places.insert((tool.clone(), server.clone()), place) {
-            let of = if server.is_empty() {
-                " without a server".to_owned()
-            } else {
-                format!(" of server `{server}`")
-            };
-            return Err(place.error(format!(
-                "`tools`: `{tool}`{of} is in the catalogue already, at {}: keep one of the two",
-                first.describe()
-            )));
-        }
-        // The table of places has refused what `add` would.
-        let _ = catalogue.entry(tool).or_default().add(server, annotations);
-    }
-    Ok(catalogue)
-}
-
-/// Each text is hashed behind its length, so that moving a line from one file to the next shows.
-fn revision(sources: &[Source]) -> String {
-    let mut hasher = Sha256::new();
-    for text in sources.iter().flat_map(|source| {
-        let file = source.name.rsplit('/').next().unwrap_or_default();
-        // One document is the same under any name.
-        [if sources.len() > 1 { file } else { "" }, &source.text]
-    }) {
-        hasher.update(u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
-        hasher.update(text);
-    }
-    let mut revision = String::with_capacity(16);
-    for byte in hasher.finalize().iter().take(8) {
-        let _ = write!(revision, "{byte:02x}");
-    }
-    revision
 }
 
 #[cfg(test)]

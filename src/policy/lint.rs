@@ -8,10 +8,11 @@ mod terms;
 
 use std::fmt;
 
+use super::Source;
 use super::document::{Document, RuleDocument, Text};
 use super::error::{Place, PolicyError};
 use super::pattern::Glob;
-use super::{Source, tool_pattern};
+use super::tool_list::tool_pattern;
 use crate::classify::{Pin, Trust, classify};
 use crate::domain::{Annotations, RiskClass};
 

@@ -1,0 +1,149 @@
+//! What operators and `matches` are given: the strict ones put in their place, and what could only fail refused.
+
+use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
+
+use super::{Checker, Problem};
+use crate::policy::expression::explain;
+use crate::policy::expression::kinds::{Kind, kind, kinds_of_elements};
+use crate::policy::expression::slots::{ADD, DIFFERS, EQUALS, IN, MATCHES};
+
+impl Checker<'_> {
+    /// The operator that stands for one with these operands (see `operators`). Operands that it could only fail with are
+    /// refused.
+    pub(super) fn operator(
+        &self,
+        id: u64,
+        name: String,
+        left: &mut IdedExpr,
+        right: &mut IdedExpr,
+    ) -> Result<String, Problem> {
+        let kinds = [&*left, &*right].map(|operand| kind(operand, self.table));
+        let strict = match name.as_str() {
+            operators::ADD if adds_as_it_is(left, right) => return Ok(name),
+            operators::ADD => ADD,
+            operators::EQUALS | operators::NOT_EQUALS => {
+                // With what can be seen to be alike, or to be null, the interpreter's own does the same.
+                if kinds.contains(&Some(Kind::Null)) {
+                    return Ok(name);
+                }
+                self.alike(id, &name, &kinds)?;
+                match kinds {
+                    [Some(Kind::String | Kind::Bool | Kind::Type), Some(_)] => return Ok(name),
+                    _ if name == operators::EQUALS => EQUALS,
+                    _ => DIFFERS,
+                }
+            }
+            operators::IN => {
+                let [of_value, of_container] = kinds;
+                match of_container {
+                    Some(Kind::List | Kind::Map) | None => {}
+                    Some(other) => {
+                        let message = format!(
+                            "`in` looks in a list or a map, and here in {}",
+                            other.name()
+                        );
+                        return Err(self.problem(id, message));
+                    }
+                }
+                let mut compared: Vec<Option<Kind>> = kinds_of_elements(right, self.table)
+                    .into_iter()
+                    .map(Some)
+                    .chain([of_value])
+                    .collect();
+                compared.retain(|kind| *kind != Some(Kind::Null));
+                self.alike(id, &name, &compared)?;
+                IN
+            }
+            operators::LESS
+            | operators::LESS_EQUALS
+            | operators::GREATER
+            | operators::GREATER_EQUALS => {
+                self.alike(id, &name, &kinds)?;
+                exact(left);
+                exact(right);
+                return Ok(name);
+            }
+            _ => return Ok(name),
+        };
+        Ok(strict.to_owned())
+    }
+
+    /// Refuses to compare what can be seen to be of different types.
+    fn alike(&self, id: u64, operator: &str, kinds: &[Option<Kind>]) -> Result<(), Problem> {
+        let mut kinds = kinds.iter().flatten();
+        let Some(first) = kinds.next() else {
+            return Ok(());
+        };
+        let Some(other) = kinds.find(|kind| *kind != first) else {
+            return Ok(());
+        };
+        Err(self.problem(
+            id,
+            format!(
+                "{} compares {} with {}, which always fails: convert one of them, as in `int(args.key)` or \
+                 `string(args.key)`",
+                explain::operator_name(operator),
+                first.name(),
+                other.name()
+            ),
+        ))
+    }
+
+    /// `text.matches('…')`, whose pattern is compiled now: a call could bring one that takes for ever.
+    pub(super) fn matches(
+        &mut self,
+        id: u64,
+        target: Option<Box<IdedExpr>>,
+        args: Vec<IdedExpr>,
+    ) -> Result<Expr, Problem> {
+        let mut operands: Vec<IdedExpr> = target
+            .into_iter()
+            .map(|target| *target)
+            .chain(args)
+            .collect();
+        let pattern = operands.pop().unwrap_or_default();
+        let Expr::Literal(LiteralValue::String(text)) = &pattern.expr else {
+            return Err(self.problem(
+                id,
+                "the pattern of `matches` must be written out, as in `matches('^a+$')`",
+            ));
+        };
+        let index = self.table.pattern(text.inner()).map_err(|error| {
+            self.problem(
+                pattern.id,
+                format!("the pattern of `matches` is refused: {error}"),
+            )
+        })?;
+        operands.push(IdedExpr {
+            id: pattern.id,
+            expr: Expr::Ident(format!("@re{index}")),
+        });
+        Ok(Expr::Call(CallExpr {
+            func_name: MATCHES.to_owned(),
+            target: None,
+            args: operands,
+        }))
+    }
+}
+
+/// In a comparison, `5.0` as `5`: the interpreter rounds an integer to a double to compare the two, and integers are exact.
+fn exact(operand: &mut IdedExpr) {
+    if let Expr::Literal(LiteralValue::Double(double)) = &operand.expr {
+        let value = *double.inner();
+        // Its digits are those of the integer itself, however large.
+        if value.fract() == 0.0 {
+            let digits = format!("{value:.0}");
+            if let Ok(int) = digits.parse::<i64>() {
+                operand.expr = Expr::Literal(LiteralValue::Int(int.into()));
+            } else if let Ok(uint) = digits.parse::<u64>() {
+                operand.expr = Expr::Literal(LiteralValue::UInt(uint.into()));
+            }
+        }
+    }
+}
+
+/// Whether the interpreter's own `+` does no more than CEL's: one operand shows which of the sums it is.
+fn adds_as_it_is(left: &IdedExpr, right: &IdedExpr) -> bool {
+    let literal = |operand: &IdedExpr| matches!(operand.expr, Expr::Literal(_));
+    literal(left) || literal(right) || matches!(right.expr, Expr::List(_))
+}
