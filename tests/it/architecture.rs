@@ -174,9 +174,42 @@ fn planted_violations_are_found() {
     }
 }
 
+#[test]
+fn the_model_is_written_from_the_rules_alone() {
+    let files = files_of("tests/it/model/plain");
+    assert!(files.len() > 5, "only {} files were found", files.len());
+    let own = std::fs::read_to_string("tests/it/model/plain.rs").unwrap();
+    for (file, text) in files.into_iter().chain([("plain".to_owned(), own)]) {
+        assert_eq!(names_of_ours(&text), Vec::<String>::new(), "{file}");
+    }
+    let planted =
+        "use assent::{pb, suspension::State}; fn f() { crate::wire::get(); assent::engine::x() }";
+    let found = names_of_ours(planted);
+    let wanted = [
+        "assent::engine::x",
+        "assent::suspension::State",
+        "crate::wire::get",
+    ];
+    assert_eq!(found, wanted);
+}
+
+/// What a file of the model names that is ours and not of the contract's messages.
+fn names_of_ours(text: &str) -> Vec<String> {
+    let paths = Source::parse(text).paths.into_iter();
+    let is_ours = |path: &String| ["assent", "crate"].contains(&root_segment(path));
+    let is_message = |path: &String| path == "assent::pb" || path.starts_with("assent::pb::");
+    paths
+        .filter(|path| is_ours(path) && !is_message(path))
+        .collect()
+}
+
 /// All files of src/ by their path without the ending.
 fn sources() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    files_of("src")
+}
+
+fn files_of(folder: &str) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut folders = vec![root.clone()];
     let mut sources = Vec::new();
     while let Some(folder) = folders.pop() {

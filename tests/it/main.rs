@@ -26,6 +26,7 @@ mod failing_rules;
 mod grants;
 mod kinds;
 mod lifecycle;
+mod model;
 mod policy_port;
 mod policy_tools;
 mod races;
