@@ -204,7 +204,9 @@ fn whole(value: serde_json::Value) -> serde_json::Value {
     match value {
         Value::Object(fields) => fields.into_iter().map(|(k, v)| (k, whole(v))).collect(),
         Value::Number(number) => match number.as_f64() {
-            Some(float) if float.fract() == 0.0 => Value::from(float as i64),
+            Some(float) if float.fract() == 0.0 => {
+                Value::from(format!("{float:.0}").parse::<i64>().unwrap())
+            }
             Some(_) | None => Value::Number(number),
         },
         other => other,
