@@ -126,7 +126,7 @@ pub struct Closing {
     /// How many open records of the group were read in this partition: the commit fails when there
     /// are more or fewer. `None` ends it whatever is open.
     pub open: Option<u64>,
-    /// How long the end is remembered.
+    /// How long the end is remembered, if it is not remembered for longer already.
     pub retention: Duration,
 }
 
@@ -168,6 +168,8 @@ pub struct Members {
     pub more: bool,
     /// How many the index holds, those that cannot be read among them.
     pub open: u64,
+    /// The latest deadline of all that the index holds; `None` where it holds none.
+    pub latest: Option<Timestamp>,
     /// The store's time.
     pub now: Timestamp,
 }
@@ -315,6 +317,7 @@ pub trait SuspensionStore: Send + Sync + 'static {
     /// afterwards is refused. A store that is dropped without it, as when the process is killed, loses nothing
     /// that was acknowledged.
     async fn close(&self);
+
     /// What the operator should know of this store, found at start: one sentence each.
     fn warnings(&self) -> Vec<String>;
 }

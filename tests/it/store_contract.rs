@@ -84,6 +84,7 @@ on_every_home! {
         an_ended_session_takes_nothing_new,
         an_end_is_said_before_a_limit_and_after_a_key,
         an_end_is_forgotten_after_its_retention,
+        an_end_that_is_written_again_is_remembered_no_shorter,
         what_would_be_answered_or_claimed_after_an_end_is_refused,
         an_end_needs_every_open_record,
         an_end_is_not_fooled_by_a_namesake_in_another_session,

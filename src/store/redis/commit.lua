@@ -77,6 +77,14 @@ for closing = 2 + count, group - 1 do
   if till and not (tonumber(till) and tonumber(till) <= now) then return 'closed' end
 end
 
+local over
+if ARGV[8] ~= '' then
+  -- An end that is written again is remembered no shorter than before.
+  local before = redis.pcall('GET', KEYS[group + 1])
+  over = now + ARGV[8]
+  if type(before) == 'string' then over = math.max(over, tonumber(before) or 0) end
+end
+
 local changed = {}
 for i = 1, count do
   local record, held = KEYS[1 + i], records[i]
@@ -112,8 +120,8 @@ for i = 1, count do
   end
 end
 
-if ARGV[8] ~= '' then
-  redis.call('SET', KEYS[group + 1], now + ARGV[8], 'PX', ARGV[8] + ARGV[5])
+if over then
+  redis.call('SET', KEYS[group + 1], over, 'PX', over - now + ARGV[5])
   if ARGV[11] == '1' then
     for _, id in ipairs(redis.call('ZRANGE', KEYS[group + 2], 0, -1)) do finish(id) end
     redis.call('DEL', KEYS[group + 2])

@@ -196,16 +196,18 @@ impl RedisStore {
     ) -> Result<Members, StoreError> {
         let partition = self.partition(partition)?;
         let index = group.index();
-        let (now, found) = self.member_ids(partition, group).await?;
+        let (now, found) = self.member_positions(partition, group).await?;
+        let ids: Vec<_> = found.iter().map(|position| position.id).collect();
         let mut members = Members {
             members: Vec::new(),
             more: false,
             open: 0,
+            latest: found.iter().map(|position| position.expire_time).max(),
             now,
         };
         let mut gone = Vec::new();
         let mut bytes = 0;
-        for batch in found.chunks(LIGHT_BATCH) {
+        for batch in ids.chunks(LIGHT_BATCH) {
             if members.members.len() >= MEMBERS || bytes >= MEMBERS_BYTES {
                 members.more = true;
                 members.open = u64::try_from(found.len()).unwrap_or(u64::MAX);
@@ -236,12 +238,12 @@ impl RedisStore {
         Ok(members)
     }
 
-    /// The ids in the open index of a group in one partition.
-    async fn member_ids(
+    /// What stands in the open index of a group in one partition.
+    async fn member_positions(
         &self,
         partition: &Partition,
         group: &Group,
-    ) -> Result<(Timestamp, Vec<SuspensionId>), StoreError> {
+    ) -> Result<(Timestamp, Vec<Cursor>), StoreError> {
         let index = group.index();
         let call = self.timed(&MEMBERS_OF, partition.open(index));
         let answer = self
@@ -253,7 +255,7 @@ impl RedisStore {
         let now = row::time(answer.next())?;
         let (found, strays) = positions_in(answer.next().unwrap_or_default(), partition.number())?;
         self.trim_in(partition, index, &strays).await?;
-        Ok((now, found.iter().map(|position| position.id).collect()))
+        Ok((now, found))
     }
 
     /// How many open records a run of one session has, whose index may hold another session's run of the name.
@@ -262,7 +264,8 @@ impl RedisStore {
         partition: u8,
         group: &Group,
     ) -> Result<u64, StoreError> {
-        let (_, found) = self.member_ids(self.partition(partition)?, group).await?;
+        let partition = self.partition(partition)?;
+        let (_, found) = self.member_positions(partition, group).await?;
         Ok(u64::try_from(found.len()).unwrap_or(u64::MAX))
     }
 

@@ -5,6 +5,7 @@ use rusqlite::params;
 use super::StoreError;
 use super::records::{self, SLICE_BYTES, SetAside, json_bytes, read_member, read_row, records};
 use super::worker::Step;
+use crate::domain::Timestamp;
 use crate::store::key::{Group, KeyHash, Place};
 use crate::store::{Cursor, MEMBERS, MEMBERS_BYTES, Members, Query, Slice};
 
@@ -22,6 +23,7 @@ pub(super) fn members(
         members: Vec::new(),
         more: false,
         open: 0,
+        latest: None,
         now: step.now,
     };
     let mut bytes = 0;
@@ -29,9 +31,12 @@ pub(super) fn members(
         if members.members.len() >= MEMBERS || bytes >= MEMBERS_BYTES {
             members.more = true;
             members.open = count_members(step, partition, group)?;
+            members.latest = latest(step, partition, &filter)?;
             break;
         }
         members.open += 1;
+        let deadline = Timestamp::from_millis(row.get("expire_time")?);
+        members.latest = members.latest.max(Some(deadline));
         match read_member(row) {
             Ok(member) => {
                 bytes += row.get_ref("state")?.as_bytes().map_or(0, <[u8]>::len);
@@ -114,6 +119,17 @@ pub(super) fn count_limited(step: &Step<'_>, place: &Place) -> Result<Option<u64
     count(step, &filter, Some(place.partition)).map(Some)
 }
 
+/// The latest deadline of the open records of a group in one partition.
+fn latest(
+    step: &Step<'_>,
+    partition: u8,
+    filter: &Filter,
+) -> Result<Option<Timestamp>, StoreError> {
+    let params = params![filter.hash.bytes(), filter.own_run(), partition];
+    let latest: Option<Option<i64>> = step.one(&filter.latest(), params)?;
+    Ok(latest.flatten().map(Timestamp::from_millis))
+}
+
 /// Counts the open records of a group in one partition.
 pub(super) fn count_members(
     step: &Step<'_>,
@@ -169,6 +185,15 @@ impl Filter {
         format!("SELECT count(*) FROM suspension s INDEXED BY {index} WHERE {condition}{part}")
     }
 
+    /// The latest deadline of the open ones in one partition.
+    fn latest(&self) -> String {
+        let (index, condition) = (self.index(true), self.condition(true));
+        format!(
+            "SELECT max(s.expire_time) FROM suspension s INDEXED BY {index} \
+             WHERE {condition} AND s.part = ?3"
+        )
+    }
+
     fn index(&self, open_only: bool) -> String {
         let prefix = if open_only { "open_by" } else { "by" };
         format!("{prefix}_{}", self.column)
@@ -201,6 +226,7 @@ pub(super) fn statements() -> Vec<String> {
             filter.list(false),
             filter.list(true),
             filter.members(),
+            filter.latest(),
             filter.count(true),
             filter.count(false),
         ]

@@ -1,6 +1,8 @@
 //! The end of a run or a session: nothing opens there any more, and nothing stays open.
 
-use assent::store::{Commit, Committed, Group, Opening, Place};
+use std::time::Duration;
+
+use assent::store::{Closing, Commit, Committed, Group, Opening, Place};
 use assent::suspension::Suspension;
 use futures_util::future::join_all;
 use tokio::join;
@@ -126,6 +128,31 @@ pub(super) async fn an_end_is_forgotten_after_its_retention(on: &Fixture) {
     on.advance_past(until).await;
     on.sweep().await;
     assert_eq!(on.met(&on.opening("s", "r", "c")).await, "created");
+}
+
+pub(super) async fn an_end_that_is_written_again_is_remembered_no_shorter(on: &Fixture) {
+    let partition = on.opening("s", "r", "c").place.partition;
+    let end_for = |retention| Commit {
+        partition,
+        closing: Some(Closing {
+            retention,
+            ..closing(&on.in_run(Some("s"), "r"), None)
+        }),
+        ..commit(&[])
+    };
+    for retention in [RETENTION, Duration::from_secs(1)] {
+        let ended = on.store.commit(&end_for(retention)).await.unwrap();
+        assert_eq!(ended, Committed::Done);
+    }
+    let until = on.now().await.after(RETENTION);
+    on.advance_towards(until).await;
+    on.sweep().await;
+    assert_eq!(on.met(&on.opening("s", "r", "c")).await, "closed");
+    let ended = on.store.commit(&end_for(RETENTION)).await.unwrap();
+    assert_eq!(ended, Committed::Done);
+    on.advance_past(until).await;
+    on.sweep().await;
+    assert_eq!(on.met(&on.opening("s", "r", "c")).await, "closed");
 }
 
 pub(super) async fn what_would_be_answered_or_claimed_after_an_end_is_refused(on: &Fixture) {

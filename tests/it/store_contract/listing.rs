@@ -202,10 +202,19 @@ pub(super) async fn members_of_a_large_group_are_read_in_part_and_counted_whole(
         })
         .await;
     }
+    let last = on
+        .opened(&Opening {
+            limit: u64::MAX,
+            expires: 2 * EXPIRES,
+            ..on.opening("s", "r", "")
+        })
+        .await;
+    let count = count + 1;
     let partition = on.in_session("s").partition().unwrap();
     let run = on.in_run(Some("s"), "r");
     let members = on.store.members(partition, &run).await.unwrap();
     assert!(members.more);
+    assert_eq!(members.latest, Some(last.expire_time));
     assert!((MEMBERS..count).contains(&members.members.len()));
     assert_eq!(members.open, u64::try_from(count).unwrap());
 }
@@ -231,6 +240,8 @@ pub(super) async fn members_are_the_open_records_of_one_partition(on: &Fixture) 
     found.sort_by_key(Value::to_string);
     expected.sort_by_key(Value::to_string);
     assert_eq!((found, members.open), (expected, 2));
+    let latest = pending.expire_time.max(approved.expire_time);
+    assert_eq!(members.latest, Some(latest));
 
     let elsewhere = on
         .store
@@ -238,4 +249,5 @@ pub(super) async fn members_are_the_open_records_of_one_partition(on: &Fixture) 
         .await
         .unwrap();
     assert_eq!((elsewhere.members.len(), elsewhere.open), (0, 0));
+    assert_eq!(elsewhere.latest, None);
 }
