@@ -7,6 +7,7 @@
 mod cancel;
 mod decide;
 mod decided;
+mod ending;
 mod execute;
 mod grants;
 mod judge;
@@ -31,8 +32,7 @@ use crate::domain::{Id, OnExpiry, Scope, Timestamp};
 use crate::policy::Policy;
 use crate::store::record::TooLarge;
 use crate::store::{
-    Change, Closing, Commit, Committed, Giving, Group, KeyHash, Member, Place, StoreError,
-    SuspensionStore,
+    Change, Commit, Committed, Giving, Group, KeyHash, Place, StoreError, SuspensionStore,
 };
 use crate::suspension::{GrantId, Refusal, State, Status, Suspension, SuspensionId};
 use crate::watch::Waiters;
@@ -55,14 +55,8 @@ use self::tenants::TenantLoad;
 /// How often a change is tried again because somebody else was first.
 const MAX_ATTEMPTS: usize = 32;
 
-/// How often the end of a run is tried in one commit, before it is ended record by record.
-const WHOLE_ATTEMPTS: usize = 4;
-
-/// How many bytes of reasons one commit may write; the end of a run with more is written in parts.
-const WHOLE_BYTES: usize = 4 * 1024 * 1024;
-
-/// How many records such a part has.
-const PART: usize = 100;
+/// Why something is refused, or withdrawn, in a run or a session that has ended.
+const OVER: &str = "its run or session is over";
 
 /// How long a waiter goes without reading again, should every message be lost.
 const RE_READ: Duration = Duration::from_secs(10);
@@ -293,130 +287,19 @@ impl Engine {
         match self.store.commit(&commit).await? {
             Committed::Done => Ok(Some(with_state(suspension, state))),
             Committed::Stale => Ok(None),
-            // The end has been written, and whoever wrote it is about to withdraw this record.
-            Committed::Closed => Err(refused(Refusal::Cancelled, suspension)),
-        }
-    }
-
-    /// Ends a run or a session in one partition: what is past its deadline expires, what is pending is
-    /// cancelled, what is approved and unclaimed is voided, and nothing opens there any more. Gives what
-    /// this changed.
-    ///
-    /// It is one commit, unless the run is very large or changes faster than it can be read: then the end
-    /// is written first, so that nothing is opened, answered or claimed after it, and the records in parts.
-    async fn end(
-        &self,
-        policy: &Policy,
-        group: &Group,
-        partition: u8,
-        by: &Id,
-        reason: &str,
-    ) -> Result<Vec<Member>, EngineError> {
-        let closing = |open| {
-            Some(Closing {
-                group: group.clone(),
-                open,
-                // It is remembered for as long as anything approved before it could be claimed.
-                retention: policy.retention().max(policy.claim_within()),
-            })
-        };
-        let mut ended = Vec::new();
-        let mut closed = false;
-        let mut misses = 0;
-        while misses < MAX_ATTEMPTS {
-            let members = self.store.members(partition, group).await?;
-            let (more, open, now) = (members.more, members.open, members.now);
-            let mut next: Vec<Member> = members
-                .members
-                .into_iter()
-                .filter_map(|member| {
-                    let withdrawn = || member.state.cancelled(by, reason, now);
-                    let state = settled(&member, now).or_else(withdrawn)?;
-                    Some(Member { state, ..member })
-                })
-                .collect();
-            if !closed {
-                // A reason stands in a record twice: for people, and in what the model is told.
-                let whole = !more
-                    && misses < WHOLE_ATTEMPTS
-                    && 2 * next.len() * reason.len() <= WHOLE_BYTES;
-                let (part, open): (&[Member], _) = if whole {
-                    (&next, Some(open))
-                } else {
-                    (&[], None)
+            // The end has been written, and whoever wrote it may never come to this record.
+            Committed::Closed => {
+                let now = state.changed;
+                let Some(over) = suspension.cancelled(&Id::default(), OVER, now) else {
+                    return Err(refused(Refusal::Cancelled, suspension));
                 };
-                if !self
-                    .end_part(policy, partition, part, closing(open))
-                    .await?
-                {
-                    misses += 1;
-                    continue;
-                }
-                closed = true;
-                if whole {
-                    next.iter_mut().for_each(|member| member.version += 1);
-                    return Ok(next);
+                match self.write(policy, suspension, over).await? {
+                    Some(withdrawn) => Err(refused(Refusal::Cancelled, withdrawn)),
+                    None => Ok(None),
                 }
             }
-            // A record that is always changed by somebody must not keep its neighbours.
-            let part = if misses > WHOLE_ATTEMPTS { 1 } else { PART };
-            let mut missed = next.is_empty() && more;
-            for part in next.chunks(part) {
-                if self.end_part(policy, partition, part, None).await? {
-                    let changed = part.iter().cloned();
-                    ended.extend(changed.map(|member| Member {
-                        version: member.version + 1,
-                        ..member
-                    }));
-                } else {
-                    missed = true;
-                }
-            }
-            if !missed && !more {
-                return Ok(ended);
-            }
-            misses += usize::from(missed);
-        }
-        Err(EngineError::Contended)
-    }
-
-    /// Writes some of an end. False when something has moved on: read again.
-    async fn end_part(
-        &self,
-        policy: &Policy,
-        partition: u8,
-        part: &[Member],
-        closing: Option<Closing>,
-    ) -> Result<bool, EngineError> {
-        let changes = part.iter().map(|member| Change {
-            id: member.id,
-            version: member.version,
-            upkeep: member.state.upkeep(member.expire_time, policy.retention()),
-            state: member.state.clone(),
-        });
-        let commit = Commit {
-            partition,
-            operation: Uuid::new_v4(),
-            changes: changes.collect(),
-            not_after: None,
-            unless_closed: Vec::new(),
-            giving: None,
-            closing,
-        };
-        match self.store.commit(&commit).await {
-            Ok(committed) => Ok(committed == Committed::Done),
-            // A record became unreadable meanwhile: the next look leaves it out.
-            Err(StoreError::Corrupt { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
         }
     }
-}
-
-/// What time alone has changed of a record by `now`.
-fn settled(member: &Member, now: Timestamp) -> Option<State> {
-    member
-        .state
-        .settled(member.expire_time, member.on_expiry, now)
 }
 
 fn commit_of(policy: &Policy, suspension: &Suspension, state: State) -> Commit {

@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use super::OVER;
 use crate::arguments::Digest;
 use crate::domain::{Id, RiskClass, Timestamp};
 use crate::outcome::Outcome;
@@ -147,8 +148,8 @@ impl Decided {
     /// Its run or session is over.
     pub(super) fn closed(self) -> Self {
         Self {
-            outcome: Some(Outcome::cancelled("its run or session is over")),
-            ..self.denied("its run or session is over".to_owned())
+            outcome: Some(Outcome::cancelled(OVER)),
+            ..self.denied(OVER.to_owned())
         }
     }
 

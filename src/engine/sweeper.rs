@@ -10,11 +10,11 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 
-use super::{Engine, EngineError, partition_of, settled};
-use crate::domain::{OnExpiry, Timestamp};
+use super::ending::{abandons, settled};
+use super::{Engine, EngineError, partition_of};
+use crate::domain::Timestamp;
 use crate::policy::Policy;
 use crate::store::{KeyHash, Member, StoreError};
-use crate::suspension::Status;
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(250);
@@ -78,6 +78,7 @@ impl Engine {
             }
         }
     }
+
     async fn settle_due(
         &self,
         policy: &Policy,
@@ -112,14 +113,6 @@ impl Engine {
             .await?;
         Ok(())
     }
-}
-
-/// Whether the end of its run is due with it.
-fn abandons(member: &Member, now: Timestamp) -> bool {
-    member.state.status == Status::Pending
-        && member.on_expiry == OnExpiry::Abandon
-        && member.expire_time <= now
-        && member.run.is_some()
 }
 
 /// Leaves out what another record of the list takes along: the end of a run settles all of it.
