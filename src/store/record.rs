@@ -4,16 +4,11 @@ use serde::de::DeserializeOwned;
 
 use super::{KeyHash, Member, StoreError};
 use crate::domain::{OnExpiry, Timestamp};
-use crate::suspension::{
-    Body, Grant, GrantId, Leave, RecordId, State, Subject, Suspension, SuspensionId,
-};
+use crate::suspension::{Body, Grant, GrantId, Leave, RecordId, State, Suspension, SuspensionId};
 
-/// The newest format this version reads and writes. A record of a newer one is refused, not guessed at.
-///
-/// 1: approvals of calls and run starts. 2: the other kinds of suspension as well, calls that were found in a
-/// wrapper call, and grants. A record has the oldest format that can spell it, so that a replica of the release
-/// before, on the same Redis, reads what it knows and leaves the rest to this one.
-pub const FORMAT: u32 = 2;
+/// The format that this version writes, and the newest that it reads. A record of a newer one is left to the
+/// release that wrote it, which may share this store.
+pub const FORMAT: u32 = 1;
 
 /// The most bytes of a whole suspension as it is stored (S9).
 pub const MAX_BYTES: usize = 2 * 1024 * 1024;
@@ -162,15 +157,6 @@ fn corrupt<Of>(id: RecordId<Of>, cause: impl Into<String>) -> StoreError {
     StoreError::Corrupt {
         id: id.to_string(),
         cause: cause.into(),
-    }
-}
-
-/// The format that a record of this body is written in.
-pub fn format_of(body: &Body) -> u32 {
-    match &body.subject {
-        Subject::Call(call) if call.wrapped.is_none() => 1,
-        Subject::Run(_) => 1,
-        Subject::Call(_) | Subject::Wait(_) => 2,
     }
 }
 

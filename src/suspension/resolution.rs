@@ -68,7 +68,6 @@ pub struct Approval {
     /// What to call the tool with instead.
     pub edited_arguments: Option<Arguments>,
     /// How far a yes reaches.
-    #[serde(default)]
     pub grant_scope: GrantScope,
 }
 

@@ -90,7 +90,6 @@ pub struct Resolution {
     /// What the model is told; none where the call may go on.
     pub outcome: Option<Outcome>,
     /// The grant that the approval gave, if it was one for the session.
-    #[serde(default)]
     pub grant_id: Option<GrantId>,
 }
 

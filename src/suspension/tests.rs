@@ -719,15 +719,3 @@ fn a_leave_covers_no_stricter_class_and_only_approvers_that_who_gave_it_would_be
     suspension.body.scope.session_id = Id::default();
     assert_eq!(Leave::given(&suspension, &giver), None);
 }
-
-#[test]
-fn an_approval_of_an_earlier_release_is_one_without_a_grant() {
-    let approved = approved();
-    let mut stored = serde_json::to_value(&approved.state).unwrap();
-    let resolution = stored["resolution"].as_object_mut().unwrap();
-    resolution.remove("grant_id").unwrap();
-    let approval = resolution["answer"]["approval"].as_object_mut().unwrap();
-    approval.remove("grant_scope").unwrap();
-    let read: State = serde_json::from_value(stored).unwrap();
-    assert_eq!(read, approved.state);
-}

@@ -9,10 +9,6 @@ use crate::suspension::{
     Subject, Vote, Wait, Withdrawal,
 };
 
-/// An approval as the first release wrote it, word for word.
-const APPROVAL: &str = r#"{"scope":{"tenant":"acme","principal":{"id":"zoe","roles":["clerk"],"attributes":{"site":"north"}},"session_id":"s","run_id":"r","parent_run_id":"","agent_path":["root"]},"subject":{"call":{"call_id":"c","step_id":"","tool":"client.open_case","server":"github","origin":"mcp","annotations":{"read_only_hint":false,"destructive_hint":null,"idempotent_hint":null,"open_world_hint":null,"title":"","labels":[]},"arguments":"{\"a\": 1.0}","in_program":false,"parent_call_id":""}},"risk_class":"destructive","title":"Open","reason":"why","arguments_digest":"9c5fcdf10ed4d1a6b9a4ad2fc1ee60dafa0ea2d5c8a2e2d9a6f1f7a0a1b2c3d4","on_expiry":"deny","approvers":{"roles":["lead"],"quorum":2,"exclude_requester":true},"matched_rule":"cases","policy_revision":"6ab1"}"#;
-const APPROVED: &str = r#"{"status":"approved","execution":"claimed","votes":[{"by":"ann","by_roles":[],"vote_time":7,"reason":"ok"}],"resolution":{"by":"bob","by_roles":["lead"],"resolve_time":9,"answer":{"approval":{"approved":true,"reason":"fine","edited_arguments":"{\"a\":2}"}},"reason":"fine","outcome":null},"claims":[{"attempt_id":"w1","by":"","forced":false,"claim_time":10,"lease_expire_time":20,"outcome":null,"detail":""}],"withdrawal":null,"changed":10}"#;
-
 fn stored<'a>(format: u32, body: &'a str, state: &'a str) -> Stored<'a> {
     Stored {
         id: SuspensionId::new(Uuid::nil(), 7),
@@ -45,25 +41,27 @@ fn wait(matter: Matter) -> Body {
 }
 
 #[test]
-fn an_approval_is_read_as_it_was_written_before_there_were_other_kinds() {
-    let record = stored(1, APPROVAL, APPROVED).decode().unwrap();
-    assert_eq!(format_of(&record.body), 1);
-    assert_eq!(encode_body(record.id, &record.body).unwrap(), APPROVAL);
-    let resolution = record.state.resolution.unwrap();
-    let edited = record.state.claims.len() == 1 && resolution.answer.is_some();
-    assert!(edited && resolution.grant_id.is_none());
+fn a_record_of_a_format_that_is_not_known_is_refused_and_not_guessed_at() {
+    let id = SuspensionId::new(Uuid::nil(), 7);
+    let body = encode_body(id, &wait(Matter::SignIn(Vec::new()))).unwrap();
+    let state = encode_state(id, &State::pending()).unwrap();
+    assert!(stored(FORMAT, &body, &state).decode().is_ok());
+    for other in [0, FORMAT + 1] {
+        let error = stored(other, &body, &state).decode().unwrap_err();
+        assert!(matches!(error, StoreError::Corrupt { .. }));
+    }
 }
 
 #[test]
-fn another_kind_is_of_a_format_that_the_release_before_leaves_alone() {
-    let body = wait(Matter::SignIn(Vec::new()));
-    assert_eq!(format_of(&body), FORMAT);
-    let text = encode_body(SuspensionId::new(Uuid::nil(), 7), &body).unwrap();
-    let state = encode_state(SuspensionId::new(Uuid::nil(), 7), &State::pending()).unwrap();
-    assert!(stored(FORMAT, &text, &state).decode().is_ok());
-    for other in [0, FORMAT + 1] {
-        let error = stored(other, &text, &state).decode().unwrap_err();
-        assert!(matches!(error, StoreError::Corrupt { .. }));
+fn a_record_with_a_field_too_few_is_corrupt() {
+    let id = SuspensionId::new(Uuid::nil(), 7);
+    let body = encode_body(id, &wait(Matter::SignIn(Vec::new()))).unwrap();
+    let state = serde_json::to_value(State::pending()).unwrap();
+    for field in ["status", "execution", "votes", "claims", "changed"] {
+        let mut less = state.clone();
+        less.as_object_mut().unwrap().remove(field).unwrap();
+        let error = stored(FORMAT, &body, &less.to_string()).decode();
+        assert!(matches!(error, Err(StoreError::Corrupt { .. })), "{field}");
     }
 }
 

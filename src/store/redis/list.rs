@@ -94,7 +94,7 @@ impl RedisStore {
                             }
                         }
                         Row::Gone => gone.push(position.id),
-                        Row::Corrupt { error, newer: _ } => self.note(&error),
+                        Row::Corrupt(error) => self.note(&error),
                     }
                 }
             }
@@ -275,17 +275,10 @@ impl RedisStore {
         ids: &[SuspensionId],
     ) -> Result<Vec<LightRow>, StoreError> {
         let answers = self.read_fields(ids, &LIGHT_FIELDS).await?;
-        let mut rows = Vec::with_capacity(ids.len());
-        for (id, answer) in ids.iter().zip(answers) {
-            rows.push(match LightRow::of_answer(*id, answer)? {
-                Some(row) => row,
-                None => {
-                    let whole = self.load(&[*id]).await?.pop();
-                    LightRow::of_whole(whole.unwrap_or(Row::Gone))
-                }
-            });
-        }
-        Ok(rows)
+        ids.iter()
+            .zip(answers)
+            .map(|(id, answer)| LightRow::of_answer(*id, answer))
+            .collect()
     }
 
     /// Reads records in one round trip, in the order of the ids.

@@ -5,7 +5,7 @@ use redis::Value;
 use super::failure::{corrupt, unexpected};
 use crate::domain::Timestamp;
 use crate::store::record::{FORMAT, Stored, StoredMember};
-use crate::store::{KeyHash, Member, Place, StoreError};
+use crate::store::{KeyHash, Member, StoreError};
 use crate::suspension::{RecordId, Suspension, SuspensionId};
 
 /// The fields of a record that reading takes, in the order of [`Row::read`].
@@ -23,13 +23,8 @@ pub(super) enum Row {
         open: bool,
         bytes: usize,
     },
-    /// It cannot.
-    Corrupt {
-        /// Why.
-        error: StoreError,
-        /// Whether a newer release wrote it, which will look after it.
-        newer: bool,
-    },
+    /// It cannot, and why.
+    Corrupt(StoreError),
 }
 
 impl Row {
@@ -44,7 +39,6 @@ impl Row {
         }
         let [format, body, state, version, created, deadline, open] = fields;
         let format = number(format).and_then(|format| u32::try_from(format).ok());
-        let newer = format.is_some_and(|format| format > FORMAT);
         let (
             Some(format),
             Some(body),
@@ -61,10 +55,7 @@ impl Row {
             number(deadline),
         )
         else {
-            return Self::Corrupt {
-                error: corrupt(&id.to_string(), "a field is missing or garbled"),
-                newer,
-            };
+            return Self::Corrupt(corrupt(&id.to_string(), "a field is missing or garbled"));
         };
         let stored = Stored {
             id,
@@ -81,7 +72,7 @@ impl Row {
                 open: open.is_some_and(|open| open == b"1"),
                 bytes: body.len() + state.len(),
             },
-            Err(error) => Self::Corrupt { error, newer },
+            Err(error) => Self::Corrupt(error),
         }
     }
 
@@ -90,10 +81,7 @@ impl Row {
         match super::link::checked(answer, &id.to_string()) {
             Ok(Value::Array(values)) => Ok(Self::read(id, values)),
             Ok(_) => Err(unexpected("a record that is no list of fields")),
-            Err(error @ StoreError::Corrupt { .. }) => Ok(Self::Corrupt {
-                error,
-                newer: false,
-            }),
+            Err(error @ StoreError::Corrupt { .. }) => Ok(Self::Corrupt(error)),
             Err(error) => Err(error),
         }
     }
@@ -106,7 +94,7 @@ impl Row {
         match self {
             Self::Gone => Ok(None),
             Self::Held { suspension, .. } => Ok(Some(*suspension)),
-            Self::Corrupt { error, .. } => Err(error),
+            Self::Corrupt(error) => Err(error),
         }
     }
 }
@@ -143,14 +131,14 @@ pub(super) enum LightRow {
 }
 
 impl LightRow {
-    /// Reads the answers for [`LIGHT_FIELDS`]. `None` where `on_expiry` stands in the body only.
-    fn read(id: SuspensionId, values: impl IntoIterator<Item = Value>) -> Option<Self> {
+    /// Reads the answers for [`LIGHT_FIELDS`].
+    fn read(id: SuspensionId, values: impl IntoIterator<Item = Value>) -> Self {
         let mut fields: [Option<Vec<u8>>; 8] = Default::default();
         for (field, value) in fields.iter_mut().zip(values) {
             *field = bytes(value);
         }
         if fields.iter().all(Option::is_none) {
-            return Some(Self::Gone);
+            return Self::Gone;
         }
         let [
             format,
@@ -176,6 +164,7 @@ impl LightRow {
             Some(open),
             Some(run),
             Some(_),
+            Some(on_expiry),
         ) = (
             format,
             state,
@@ -185,14 +174,14 @@ impl LightRow {
             run,
             // A commit cannot move it from index to index without.
             indexes.filter(|indexes| !indexes.is_empty()),
+            on_expiry,
         )
         else {
-            return Some(Self::Corrupt {
+            return Self::Corrupt {
                 error: corrupt(&id.to_string(), "a field is missing or garbled"),
                 newer,
-            });
+            };
         };
-        let on_expiry = on_expiry?;
         let stored = StoredMember {
             id,
             format,
@@ -202,50 +191,25 @@ impl LightRow {
             run,
             version: version.unsigned_abs(),
         };
-        Some(match stored.decode() {
+        match stored.decode() {
             Ok(member) => Self::Held {
                 member: Box::new(member),
                 open: open == b"1",
                 bytes: state.len(),
             },
             Err(error) => Self::Corrupt { error, newer },
-        })
-    }
-
-    /// What a whole record says without its body.
-    pub(super) fn of_whole(row: Row) -> Self {
-        match row {
-            Row::Gone => Self::Gone,
-            Row::Held {
-                suspension,
-                open,
-                bytes,
-            } => Self::Held {
-                member: Box::new(Member {
-                    id: suspension.id,
-                    expire_time: suspension.expire_time,
-                    on_expiry: suspension.body.on_expiry,
-                    run: Place::of(&suspension.body.scope, 0).own_run,
-                    state: suspension.state,
-                    version: suspension.version,
-                }),
-                open,
-                bytes,
-            },
-            Row::Corrupt { error, newer } => Self::Corrupt { error, newer },
         }
     }
 
-    /// Reads the answer of a command that asked for [`LIGHT_FIELDS`] of this record. `None` where an
-    /// earlier release left `on_expiry` in the body only, so that the whole record must be read.
-    pub(super) fn of_answer(id: SuspensionId, answer: Value) -> Result<Option<Self>, StoreError> {
+    /// Reads the answer of a command that asked for [`LIGHT_FIELDS`] of this record.
+    pub(super) fn of_answer(id: SuspensionId, answer: Value) -> Result<Self, StoreError> {
         match super::link::checked(answer, &id.to_string()) {
             Ok(Value::Array(values)) => Ok(Self::read(id, values)),
             Ok(_) => Err(unexpected("a record that is no list of fields")),
-            Err(error @ StoreError::Corrupt { .. }) => Ok(Some(Self::Corrupt {
+            Err(error @ StoreError::Corrupt { .. }) => Ok(Self::Corrupt {
                 error,
                 newer: false,
-            })),
+            }),
             Err(error) => Err(error),
         }
     }

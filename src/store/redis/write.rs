@@ -8,7 +8,7 @@ use super::row::{self, Row};
 use super::script::{COMMIT, OPEN};
 use super::{GRACE, MAX_MILLIS, RedisStore};
 use crate::domain::Timestamp;
-use crate::store::record::{encode_body, encode_state, format_of, on_expiry_word};
+use crate::store::record::{FORMAT, encode_body, encode_state, on_expiry_word};
 use crate::store::{
     Change, Commit, Committed, GrantKey, Group, KeyHash, Opened, Opening, StoreError,
 };
@@ -73,7 +73,7 @@ impl RedisStore {
             .keys(key.map(|key| partition.call(key.hash())))
             .keys(granted.map(|key| partition.grant_of(key.hash())))
             .number(id)
-            .number(format_of(body))
+            .number(FORMAT)
             .arg(encode_body(*id, body)?)
             .arg(encode_state(*id, &state)?)
             .number(expires)

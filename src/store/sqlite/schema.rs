@@ -27,9 +27,8 @@ const LOG_BYTES: i64 = 64 * 1024 * 1024;
 /// the two, or neither while nobody knows how its execution ended. `run` is the run whatever its
 /// session, `own_run` the run of this session. The body is a table of its own, so that a change of
 /// the state does not write it again. `on_expiry` repeats what the body says, so that the end of a
-/// run reads no body; the step that brought it fills it where time or an end may yet ask for it.
-const STEPS: &[&str] = &[
-    "
+/// run reads no body.
+const STEPS: &[&str] = &["
     CREATE TABLE meta (
         name TEXT PRIMARY KEY,
         value INTEGER NOT NULL
@@ -49,6 +48,7 @@ const STEPS: &[&str] = &[
         own_run BLOB,
         create_time INTEGER NOT NULL,
         expire_time INTEGER NOT NULL,
+        on_expiry TEXT NOT NULL,
         open INTEGER NOT NULL,
         wake INTEGER,
         collect INTEGER,
@@ -79,15 +79,7 @@ const STEPS: &[&str] = &[
         PRIMARY KEY (part, hash)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX by_until ON closing (until);
-",
-    "
-    ALTER TABLE suspension ADD COLUMN on_expiry TEXT;
-    UPDATE suspension SET on_expiry = (
-        SELECT CASE WHEN json_valid(b.json) THEN json_extract(b.json, '$.on_expiry') END
-        FROM body b WHERE b.seq = suspension.seq
-    ) WHERE open = 1 OR wake IS NOT NULL;
-",
-    "
+
     CREATE TABLE session_grant (
         seq INTEGER PRIMARY KEY,
         id TEXT NOT NULL,
@@ -106,16 +98,12 @@ const STEPS: &[&str] = &[
     CREATE INDEX grant_by_tenant ON session_grant (tenant, expire_time, id);
     CREATE INDEX grant_by_session ON session_grant (session, expire_time, id);
     CREATE INDEX grant_by_collect ON session_grant (collect);
-",
-    "
-    UPDATE meta SET value = 2 WHERE name = 'format';
-",
-];
+"];
 
 /// Opens the one connection that writes, and brings the file to this version's schema.
 pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     let db = connect(path).map_err(|error| unusable(path, &error))?;
-    prepare(&db, path)?;
+    prepare(&db, path, STEPS)?;
     Ok(db)
 }
 
@@ -140,8 +128,8 @@ fn connect(path: &Path) -> Result<Connection, Error> {
     Ok(db)
 }
 
-fn prepare(db: &Connection, path: &Path) -> Result<(), StoreError> {
-    let version = check_owner(db, path)?;
+fn prepare(db: &Connection, path: &Path, steps: &[&str]) -> Result<(), StoreError> {
+    let version = check_owner(db, path, steps.len())?;
     let mode = set_up_writer(db).map_err(|error| unusable(path, &error))?;
     if mode != "wal" {
         return Err(StoreError::Unusable(format!(
@@ -149,14 +137,14 @@ fn prepare(db: &Connection, path: &Path) -> Result<(), StoreError> {
             path.display()
         )));
     }
-    for (version, step) in (1..).zip(STEPS).skip(version) {
+    for (version, step) in (1..).zip(steps).skip(version) {
         migrate(db, step, version).map_err(|error| unusable(path, &error))?;
     }
     check_meta(db, path)
 }
 
-/// Whose file it is, and how many of the steps were taken.
-fn check_owner(db: &Connection, path: &Path) -> Result<usize, StoreError> {
+/// Whose file it is, and how many of the known steps were taken.
+fn check_owner(db: &Connection, path: &Path, known: usize) -> Result<usize, StoreError> {
     let pragma = |name: &str| -> Result<i64, StoreError> {
         db.pragma_query_value(None, name, |row| row.get(0))
             .map_err(|error| unusable(path, &error))
@@ -172,10 +160,9 @@ fn check_owner(db: &Connection, path: &Path) -> Result<usize, StoreError> {
         )));
     }
     match usize::try_from(version) {
-        Ok(version) if version <= STEPS.len() => Ok(version),
+        Ok(version) if version <= known => Ok(version),
         Ok(_) | Err(_) => Err(StoreError::Unusable(format!(
-            "`{shown}` has schema {version} and this version of assent knows schemas up to {}: run the version that wrote it, or a newer one",
-            STEPS.len()
+            "`{shown}` has schema {version} and this version of assent knows schemas up to {known}: run the version that wrote it, or a newer one"
         ))),
     }
 }
@@ -236,4 +223,49 @@ fn unusable(path: &Path, error: &Error) -> StoreError {
         ),
         _ => format!("`{path}` cannot be used as a store: {error}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+                         CREATE TABLE one (x)";
+
+    #[test]
+    fn a_file_takes_the_steps_it_has_not_taken_each_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("assent.db");
+        std::fs::File::create(&path).unwrap();
+        let db = connect(&path).unwrap();
+        let taken = || db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+        let tables = || {
+            let sql = "SELECT group_concat(name, ' ') FROM sqlite_schema WHERE type = 'table'";
+            db.query_row(sql, [], |row| row.get::<_, String>(0))
+        };
+        prepare(&db, &path, &[FIRST]).unwrap();
+        assert_eq!(
+            (taken().unwrap(), tables().unwrap().as_str()),
+            (1, "meta one")
+        );
+
+        let broken = [
+            FIRST,
+            "CREATE TABLE two (x)",
+            "CREATE TABLE three (x); no statement",
+        ];
+        assert!(prepare(&db, &path, &broken).is_err());
+        assert_eq!(
+            (taken().unwrap(), tables().unwrap().as_str()),
+            (2, "meta one two")
+        );
+
+        let mended = [FIRST, "CREATE TABLE two (x)", "CREATE TABLE three (x)"];
+        prepare(&db, &path, &mended).unwrap();
+        prepare(&db, &path, &mended).unwrap();
+        assert_eq!(
+            (taken().unwrap(), tables().unwrap().as_str()),
+            (3, "meta one two three")
+        );
+    }
 }

@@ -10,7 +10,7 @@ use super::records::{SetAside, find_by_key, is_closed, read};
 use super::worker::Step;
 use crate::domain::Timestamp;
 use crate::store::key::KeyHash;
-use crate::store::record::{format_of, on_expiry_word};
+use crate::store::record::{FORMAT, on_expiry_word};
 use crate::store::{Closing, Commit, Committed, Opened, Opening};
 use crate::suspension::{State, Suspension, SuspensionId, Upkeep};
 
@@ -68,7 +68,7 @@ fn insert(
         params![
             opening.id.to_string(),
             place.partition,
-            format_of(&opening.body),
+            FORMAT,
             opening.key.map(|key| *key.hash().bytes()),
             place.tenant.bytes(),
             place.session.as_ref().map(KeyHash::bytes),
