@@ -94,9 +94,13 @@ impl DecisionService for Service {
             .map(async |wire| self.decide_one(&policy, wire, &mut Untraced).await)
             .buffered(MAX_BATCH);
         let mut responses = Vec::new();
+        let mut room = response::Room::default();
         while let Some(result) = results.next().await {
             let result = match result {
-                Ok(decision) => Wire::Decision(decision),
+                Ok(decision) => match room.take(&decision) {
+                    Ok(()) => Wire::Decision(decision),
+                    Err(crowded) => Wire::Error(Problem::from(crowded).into()),
+                },
                 Err(problem) => Wire::Error(problem.into()),
             };
             responses.push(pb::BatchDecideResult {

@@ -5,6 +5,7 @@ mod suspension;
 
 use prost::Message as _;
 
+use super::field::InvalidField;
 use crate::classify::Classification;
 use crate::engine::{
     Cancelled, Decided, Effect, Judged, ListRequest, Listed, Receipt, ResumeOutcome, Resumption,
@@ -22,8 +23,8 @@ use self::suspension::timestamp;
 /// The most ids that a Cancel answers with.
 const MAX_CANCELLED_IDS: usize = 1000;
 
-/// The most bytes of a page: ordinary clients refuse 4 MiB.
-const MAX_PAGE_BYTES: usize = 3 * 1024 * 1024;
+/// The most bytes of an answer that holds many records: ordinary clients refuse 4 MiB.
+const MAX_BYTES: usize = 3 * 1024 * 1024;
 
 /// How a call was classified.
 pub(in crate::grpc) fn classified(judged: Judged<'_, '_>, policy: &Policy) -> pb::ClassifyResponse {
@@ -83,6 +84,32 @@ pub(in crate::grpc) fn decided(decided: Decided) -> pb::DecideResponse {
         policy_revision,
         decision_id: decision_id.to_string(),
         warnings,
+    }
+}
+
+/// What is left of the bytes that the answer to a batch may have.
+pub(in crate::grpc) struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(MAX_BYTES)
+    }
+}
+
+impl Room {
+    /// Takes a decision in, if there is room: a recorded suspension may be much larger than what was asked.
+    pub(in crate::grpc) fn take(
+        &mut self,
+        decision: &pb::DecideResponse,
+    ) -> Result<(), InvalidField> {
+        let Some(left) = self.0.checked_sub(decision.encoded_len()) else {
+            let problem = format!(
+                "the answer would be larger than {MAX_BYTES} bytes with the suspension of this call: ask about the call by itself"
+            );
+            return Err(InvalidField::new("requests", problem));
+        };
+        self.0 = left;
+        Ok(())
     }
 }
 
@@ -152,7 +179,7 @@ pub(in crate::grpc) fn listed(
         let here = position(&record);
         let shown = suspension(record);
         bytes += shown.encoded_len();
-        if bytes > MAX_PAGE_BYTES && last.is_some() {
+        if bytes > MAX_BYTES && last.is_some() {
             next = last;
             break;
         }
@@ -234,7 +261,7 @@ mod tests {
         assert_eq!(page(&[]), (0, None));
         assert_eq!(page(&[MIB, MIB]), (2, None));
         assert_eq!(page(&[MIB, MIB, MIB, 1]), (2, Some(2)));
-        assert_eq!(page(&[MAX_PAGE_BYTES + 1, 1]), (1, Some(1)));
+        assert_eq!(page(&[MAX_BYTES + 1, 1]), (1, Some(1)));
     }
 
     #[test]

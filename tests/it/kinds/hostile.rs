@@ -106,15 +106,14 @@ async fn decisions_go_on_while_schemas_are_checked(world: World) {
     let slow = format!(r#"{{"items":{slow}}}"#).replace("#/$defs", "#/items/$defs");
     let opened = world.suspend(external(&slow)).await.unwrap();
     let items = format!("[{}]", ["1"; 9].join(","));
-    let checks: Vec<_> = (0..40)
+    let checks: Vec<_> = (0..200)
         .map(|number| {
             let request = by(&format!("p{number}"), &opened, payload(&items));
             let mut client = world.client.clone();
             tokio::spawn(async move { client.resume(request).await })
         })
         .collect();
-    for number in 0..50 {
-        let begun = Instant::now();
+    for number in 0..20 {
         let mut read = in_run("r1", &format!("c{number}"));
         let Some(pb::decide_request::Action::Call(call)) = &mut read.action else {
             panic!("it is a call");
@@ -125,9 +124,13 @@ async fn decisions_go_on_while_schemas_are_checked(world: World) {
         });
         let decided = world.decide(read).await;
         assert_eq!(decided.effect(), pb::Effect::Allow);
-        let took = begun.elapsed();
-        assert!(took < Duration::from_secs(2), "a decision took {took:?}");
     }
+    // On the threads that serve they would have been done in the order of asking, and so before any decision.
+    let running = checks.iter().filter(|check| !check.is_finished()).count();
+    assert!(
+        running > checks.len() / 4,
+        "only {running} were still at it"
+    );
     for check in checks {
         let status = check.await.unwrap().unwrap_err();
         let reason = wire::reason(&status);

@@ -12,6 +12,7 @@ on_both_stores! {
     an_answer_that_makes_it_too_large_is_refused: super::LARGE;
     votes_fill_it_until_no_more_fit: super::MANY_VOTES;
     an_approval_is_taken_over_so_often_and_no_more: "suspensions: {claim_lease: 1s}";
+    a_batch_whose_answer_would_be_too_large_says_of_which_call: "";
 }
 
 /// A JSON string of so many bytes.
@@ -141,4 +142,43 @@ async fn an_approval_is_taken_over_so_often_and_no_more(world: World) {
         .into_inner();
     assert_eq!(completed.execution(), pb::Execution::Completed);
     assert_eq!(completed.claims.len(), 100);
+}
+
+async fn a_batch_whose_answer_would_be_too_large_says_of_which_call(world: World) {
+    let mut requests = Vec::new();
+    for number in 0..20 {
+        let call_id = format!("c{number}");
+        let opened = world.open("r1", &call_id).await;
+        let edits = format!(r#"{{"a":{}}}"#, json_of(200 * 1024));
+        let mut answer = wire::answer(&opened.id, true);
+        let Some(Answer::Approval(approval)) = &mut answer.answer else {
+            panic!("it is an approval");
+        };
+        approval.edited_arguments_json = edits;
+        world.accepted(answer).await;
+        requests.push(pb::DecideRequest {
+            resumed: true,
+            ..in_run("r1", &call_id)
+        });
+    }
+    let batch = pb::BatchDecideRequest {
+        requests: requests.clone(),
+    };
+    let answer = world.client.clone().batch_decide(batch).await.unwrap();
+    let responses = answer.into_inner().responses;
+    let mut decided = 0;
+    for (request, response) in requests.into_iter().zip(responses) {
+        match response.result.unwrap() {
+            pb::batch_decide_result::Result::Decision(decision) => {
+                assert_eq!(decision.effect(), pb::Effect::Suspend);
+                decided += 1;
+            }
+            pb::batch_decide_result::Result::Error(error) => {
+                assert_eq!((error.code, error.reason.as_str()), (3, "INVALID_REQUEST"));
+                assert!(error.message.contains("by itself"), "{}", error.message);
+                assert_eq!(world.decide(request).await.effect(), pb::Effect::Suspend);
+            }
+        }
+    }
+    assert_eq!(decided, 3 * 1024 / 201);
 }
