@@ -10,6 +10,7 @@ mod choice;
 mod duration;
 mod error;
 mod flags;
+mod health;
 mod input;
 mod json;
 mod output;
@@ -28,6 +29,7 @@ pub use flags::{
     CompleteCommand, DecideCommand, DenyCommand, GrantsCommand, PendingCommand, RevokeCommand,
     ScopeFlags, ShowCommand, SuspensionFlags,
 };
+pub use health::health;
 
 use crate::pb;
 use output::Output;

@@ -6,7 +6,7 @@
 //!
 //! | floor | files |
 //! |---|---|
-//! | roof | `main.rs`, [`cli`], [`startup`], [`server`], [`listener`], [`probe`], [`config`], [`policy_source`], [`reload`], [`telemetry`] |
+//! | roof | `main.rs`, [`cli`], [`startup`], [`server`], [`listener`], [`config`], [`policy_source`], [`reload`], [`telemetry`] |
 //! | service | [`grpc`], [`engine`], [`watch`] |
 //! | store | [`store`]: the contract, `sqlite` and `redis` |
 //! | policy | [`policy`]: the document, its patterns and its conditions |
@@ -42,7 +42,6 @@ pub mod outcome;
 pub mod pb;
 pub mod policy;
 pub mod policy_source;
-pub mod probe;
 pub mod reload;
 pub mod schema;
 pub mod server;

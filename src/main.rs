@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use assent::cli::CliError;
 use assent::config::{Cli, Command, ServeFlags, Settings};
-use assent::{cli, probe, startup};
+use assent::{cli, startup};
 use tokio::runtime::Builder;
 
 /// A fifth of a decision's instructions allocate and free: this allocator takes fewer of them.
@@ -47,11 +47,12 @@ fn main() -> ExitCode {
         match command {
             None => serve_with(serve).await,
             Some(Command::Serve(serve)) => serve_with(serve).await,
-            Some(Command::Health(flags)) => match probe::run(&server, &flags.service, json).await {
-                Ok(true) => ExitCode::SUCCESS,
-                Ok(false) => ExitCode::FAILURE,
-                Err(error) => failed(&CliError::Probe(error)),
-            },
+            Some(Command::Health(flags)) => {
+                match cli::health(&server, &flags.service, json).await {
+                    Ok(exit) => exit.code().into(),
+                    Err(error) => failed(&error),
+                }
+            }
             Some(Command::Client(command)) => match cli::run(&server, command, json).await {
                 Ok(exit) => exit.code().into(),
                 Err(error) => failed(&error),

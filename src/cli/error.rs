@@ -16,7 +16,6 @@ use crate::pb;
 use crate::policy::PolicyError;
 use crate::policy::import::ImportError;
 use crate::policy_source::PolicySourceError;
-use crate::probe::ProbeError;
 
 /// The domain of Assent's own `google.rpc.ErrorInfo` details.
 const ERROR_DOMAIN: &str = "assent";
@@ -132,9 +131,14 @@ pub enum CliError {
     /// The server refused the request.
     #[error("{0}")]
     Refused(Refusal),
-    /// The server was asked for its health, and did not say.
-    #[error(transparent)]
-    Probe(ProbeError),
+    /// The server was asked for the health of what it does not have.
+    #[error("the server at {address} has no health entry `{service}`")]
+    NoHealthEntry {
+        /// The address as it was named, safe to print.
+        address: String,
+        /// Which entry, safe to print.
+        service: String,
+    },
     /// The answer could not be put into JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
@@ -164,7 +168,7 @@ impl CliError {
             | Self::Broken { .. }
             | Self::Foreign { .. }
             | Self::Refused(_)
-            | Self::Probe(_)
+            | Self::NoHealthEntry { .. }
             | Self::Json(_)
             | Self::Output(_) => 1,
         }
@@ -195,11 +199,7 @@ impl CliError {
     fn status_code(&self) -> Option<&'static str> {
         match self {
             Self::Unreachable { .. } | Self::Broken { .. } => Some("UNAVAILABLE"),
-            Self::Probe(error) => Some(match error {
-                ProbeError::Address(_) => "INVALID_ARGUMENT",
-                ProbeError::Unreachable(_) => "UNAVAILABLE",
-                ProbeError::Unknown { .. } => "NOT_FOUND",
-            }),
+            Self::NoHealthEntry { .. } => Some("NOT_FOUND"),
             Self::TimedOut { .. } => Some("DEADLINE_EXCEEDED"),
             Self::Foreign { code, .. } => Some(code),
             Self::Refused(refusal) => Some(refusal.code),

@@ -29,22 +29,9 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Reads an address: `host:port`, `http://host:port` or `unix:PATH`.
+    /// The server at an address, which is read as [`endpoint`] does.
     pub(super) fn at(address: &str) -> Result<Self, CliError> {
-        let endpoint = match address.split_once(':') {
-            Some(("https", _)) => return Err(CliError::Tls(address.to_owned())),
-            Some(("unix", path)) if !path.trim_start_matches('/').is_empty() => {
-                Endpoint::from_shared(address.to_owned()).ok()
-            }
-            Some(("http", _)) => Endpoint::from_shared(address.to_owned()).ok(),
-            Some(_) => Endpoint::from_shared(format!("http://{address}"))
-                .ok()
-                .filter(|endpoint| endpoint.uri().port().is_some()),
-            None => None,
-        };
-        let endpoint = endpoint
-            .ok_or_else(|| CliError::Address(address.to_owned()))?
-            .connect_timeout(CONNECT_DEADLINE);
+        let endpoint = endpoint(address)?.connect_timeout(CONNECT_DEADLINE);
         Ok(Self {
             address: address.to_owned(),
             endpoint,
@@ -204,6 +191,22 @@ impl Server {
     fn safe_address(&self) -> String {
         text::line(&self.address)
     }
+}
+
+/// Reads an address: `host:port`, `http://host:port` or `unix:PATH`.
+pub(super) fn endpoint(address: &str) -> Result<Endpoint, CliError> {
+    let endpoint = match address.split_once(':') {
+        Some(("https", _)) => return Err(CliError::Tls(address.to_owned())),
+        Some(("unix", path)) if !path.trim_start_matches('/').is_empty() => {
+            Endpoint::from_shared(address.to_owned()).ok()
+        }
+        Some(("http", _)) => Endpoint::from_shared(address.to_owned()).ok(),
+        Some(_) => Endpoint::from_shared(format!("http://{address}"))
+            .ok()
+            .filter(|endpoint| endpoint.uri().port().is_some()),
+        None => None,
+    };
+    endpoint.ok_or_else(|| CliError::Address(address.to_owned()))
 }
 
 /// This machine's time as the contract writes it. Deadlines are by the store's clock, so what is said relative to

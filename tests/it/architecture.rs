@@ -30,7 +30,6 @@ const FLOORS: &[&[&str]] = &[
         "config",
         "listener",
         "policy_source",
-        "probe",
         "reload",
         "server",
         "startup",

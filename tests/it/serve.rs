@@ -367,7 +367,7 @@ async fn health_has_an_entry_for_each_thing_that_can_be_well_or_not() {
     assert_refused(
         &server.client_command(&["health"]),
         1,
-        "no server answers at",
+        "no Assent server answers at",
     );
 }
 
