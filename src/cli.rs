@@ -179,28 +179,13 @@ async fn pending(
     command: &PendingCommand,
     output: &Output,
 ) -> Result<(), CliError> {
-    let mut listed = Vec::new();
-    let mut token = String::new();
-    loop {
-        let page = server
-            .list_suspensions(command.request(token.clone()))
-            .await?;
+    let (listed, more) = pages(command.all, async |token| {
+        let page = server.list_suspensions(command.request(token)).await?;
         output.print_json("ListSuspensionsResponse", &page)?;
-        let pb::ListSuspensionsResponse {
-            suspensions,
-            next_page_token,
-        } = page;
-        if !output.json() {
-            listed.extend(suspensions);
-        }
-        // A server that hands out the token it was given would keep us here for ever.
-        let stuck = !next_page_token.is_empty() && next_page_token == token;
-        token = next_page_token;
-        if stuck || token.is_empty() || !command.all {
-            break;
-        }
-    }
-    output.print_text(|screen| view::listing(&listed, !token.is_empty(), screen))
+        Ok((page.suspensions, page.next_page_token))
+    })
+    .await?;
+    output.print_text(|screen| view::listing(&listed, more, screen))
 }
 
 /// As [`pending`], for grants.
@@ -209,25 +194,33 @@ async fn grants(
     command: &GrantsCommand,
     output: &Output,
 ) -> Result<(), CliError> {
+    let (listed, more) = pages(command.all, async |token| {
+        let page = server.list_grants(command.request(token)).await?;
+        output.print_json("ListGrantsResponse", &page)?;
+        Ok((page.grants, page.next_page_token))
+    })
+    .await?;
+    output.print_text(|screen| view::grants(&listed, more, screen))
+}
+
+/// The first page or, where `all` are wanted, every page; and whether the server has more. `fetch` gets a page by its
+/// token, and says the token of the next.
+async fn pages<T>(
+    all: bool,
+    mut fetch: impl AsyncFnMut(String) -> Result<(Vec<T>, String), CliError>,
+) -> Result<(Vec<T>, bool), CliError> {
     let mut listed = Vec::new();
     let mut token = String::new();
     loop {
-        let page = server.list_grants(command.request(token.clone())).await?;
-        output.print_json("ListGrantsResponse", &page)?;
-        let pb::ListGrantsResponse {
-            grants,
-            next_page_token,
-        } = page;
-        if !output.json() {
-            listed.extend(grants);
-        }
-        let stuck = !next_page_token.is_empty() && next_page_token == token;
-        token = next_page_token;
-        if stuck || token.is_empty() || !command.all {
-            break;
+        let (page, next) = fetch(token.clone()).await?;
+        listed.extend(page);
+        // A server that hands out the token it was given would keep us here for ever.
+        let stuck = next == token;
+        token = next;
+        if stuck || token.is_empty() || !all {
+            return Ok((listed, !token.is_empty()));
         }
     }
-    output.print_text(|screen| view::grants(&listed, !token.is_empty(), screen))
 }
 
 #[cfg(test)]

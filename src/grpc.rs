@@ -170,7 +170,8 @@ impl DecisionService for Service {
     ) -> Answer<pb::Suspension> {
         let policy = self.engine.policy();
         let Get { tenant, id, wait } = request::get(wire.into_inner())?;
-        let suspension = self.engine.get(&policy, &tenant, id, wait).await?;
+        let read = self.engine.get(&policy, &tenant, id, wait).await;
+        let suspension = read.map_err(status::reading)?;
         Ok(Response::new(response::suspension(suspension)))
     }
 
@@ -179,7 +180,7 @@ impl DecisionService for Service {
         wire: Request<pb::ListSuspensionsRequest>,
     ) -> Answer<pb::ListSuspensionsResponse> {
         let request = request::list(wire.into_inner())?;
-        let listed = self.engine.list(&request).await?;
+        let listed = self.engine.list(&request).await.map_err(status::reading)?;
         Ok(Response::new(response::listed(listed, &request)))
     }
 
@@ -197,7 +198,8 @@ impl DecisionService for Service {
         wire: Request<pb::ListGrantsRequest>,
     ) -> Answer<pb::ListGrantsResponse> {
         let request = request::list_grants(wire.into_inner())?;
-        let listed = self.engine.list_grants(&request).await?;
+        let listed = self.engine.list_grants(&request).await;
+        let listed = listed.map_err(status::reading)?;
         Ok(Response::new(response::grants_listed(listed, &request)))
     }
 

@@ -219,6 +219,8 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
         .include_reflection_service(false)
         .register_encoded_file_descriptor_set(pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        // The details of an error, so that clients without our sources can show them.
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(v1::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(v1alpha::FILE_DESCRIPTOR_SET)
         .with_service_name(pb::decision_service_server::SERVICE_NAME)

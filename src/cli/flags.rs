@@ -146,7 +146,7 @@ Examples:
   assent pending
   assent pending --tenant acme --session s-1
   assent pending --status approved --status denied --all
-  assent pending --all --json | jq -r '.suspensions[].id'
+  assent pending --all --json | jq -r '.suspensions[]?.id'
 
 With --all, --json prints one document for each page.")]
 pub struct PendingCommand {
@@ -257,7 +257,7 @@ pub struct ApproveCommand {
 Examples:
   assent grants
   assent grants --tenant acme --session s-1
-  assent grants --all --json | jq -r '.grants[].id'
+  assent grants --all --json | jq -r '.grants[]?.id'
 
 With --all, --json prints one document for each page.")]
 pub struct GrantsCommand {

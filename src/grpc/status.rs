@@ -146,7 +146,11 @@ impl From<EngineError> for Problem {
             EngineError::ApprovalInsufficient => {
                 Self::new(Code::FailedPrecondition, "APPROVAL_INSUFFICIENT", &text)
             }
-            EngineError::Store(error) => store(&error),
+            EngineError::Store(error) => store(
+                &error,
+                "the store gave no answer, so it is not known whether anything was recorded: \
+                 send the same request again (a Decide without run id and call id may then ask twice)",
+            ),
             EngineError::PolicyUnavailable(_) => {
                 Self::new(Code::Unavailable, "POLICY_UNAVAILABLE", &text)
             }
@@ -194,20 +198,26 @@ fn refused(refusal: &Refusal, suspension: Suspension) -> Problem {
     problem.with("suspension_id", id)
 }
 
-/// The store's own words are for the log.
-fn store(error: &StoreError) -> Problem {
+/// As [`Problem::from`], for what changes nothing that the client asked to change.
+pub(super) fn reading(error: EngineError) -> Problem {
+    match error {
+        EngineError::Store(error) => store(
+            &error,
+            "the store gave no answer, so there is nothing to read now: try again",
+        ),
+        error => error.into(),
+    }
+}
+
+/// The store's own words are for the log; the client reads `text`.
+fn store(error: &StoreError, text: &str) -> Problem {
     let reason = match error {
         StoreError::Unavailable(_) => "the store gave no answer",
         StoreError::Corrupt { .. } => "the store holds a record that cannot be read",
         StoreError::Unusable(_) => "the store cannot be used",
     };
     tracing::error!(error = chain(error), "{reason}");
-    Problem::new(
-        Code::Unavailable,
-        "STORE_UNAVAILABLE",
-        "the store gave no answer, so it is not known whether anything was recorded: \
-         send the same request again (a Decide without run id and call id may then ask twice)",
-    )
+    Problem::new(Code::Unavailable, "STORE_UNAVAILABLE", text)
 }
 
 /// An error with its causes, each told once: many errors end with the text of their cause.

@@ -24,7 +24,7 @@ pub struct Body {
     pub on_expiry: OnExpiry,
     /// Who may answer.
     pub approvers: ApproverRule,
-    /// The rule that asked: a rule id, `default`, `mode`, or empty when a selector or nobody did.
+    /// What in policy decided: a rule id, `default` or `mode`; empty where no rules were asked.
     pub matched_rule: String,
     /// The revision of the policy that it was opened under.
     pub policy_revision: String,

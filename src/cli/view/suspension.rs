@@ -38,6 +38,8 @@ pub(in crate::cli) fn suspension(suspension: &pb::Suspension, screen: &Screen) -
         claims,
         matched_rule,
         policy_revision,
+        call_id,
+        step_id,
     } = suspension;
     let now = &screen.now;
     let mut card = Card::default();
@@ -45,8 +47,12 @@ pub(in crate::cli) fn suspension(suspension: &pb::Suspension, screen: &Screen) -
     card.line("kind", kind_name(*kind));
     card.line("status", &standing(suspension, now));
     card.text("title", title);
-    if let Some(call) = call {
-        draw_call(&mut card, call);
+    match call {
+        Some(call) => draw_call(&mut card, call),
+        None => {
+            card.line("call id", call_id);
+            card.line("step id", step_id);
+        }
     }
     if let Some(pb::RunStart { version }) = run {
         card.line(

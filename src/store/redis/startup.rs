@@ -97,8 +97,15 @@ impl Server {
                 "Redis at `{place}` did not answer within {limit:?}"
             ));
         }
-        // What is no Redis is quoted by the client line by line.
         let error = error.to_string();
+        // The client has no kind for what SELECT answers.
+        if error.contains("switch database") {
+            let database = self.info.redis_settings().db();
+            return unusable(format!(
+                "Redis at `{place}` refused the database {database}: name one that it has, or none"
+            ));
+        }
+        // What is no Redis is quoted by the client line by line.
         let first = error.lines().next().unwrap_or_default();
         unusable(format!("no Redis could be reached at `{place}`: {first}"))
     }
@@ -226,7 +233,7 @@ impl Facts {
             if !allow_eviction {
                 return Err(unusable(format!(
                     "Redis at `{place}` has the maxmemory-policy `{policy}`, so it may drop suspensions: set \
-                     `noeviction`, or allow eviction explicitly"
+                     `noeviction`, or accept the loss with `--allow-eviction`"
                 )));
             }
             warnings.push(format!(

@@ -39,6 +39,8 @@ async fn an_opening_shows_what_was_asked(world: World) {
             payload_schema_json: asked.payload_schema_json,
             event: asked.event,
             sources: asked.sources,
+            call_id: asked.call_id,
+            step_id: asked.step_id,
             on_expiry: pb::OnExpiry::Abandon.into(),
             execution: pb::Execution::None.into(),
             version: 1,

@@ -77,6 +77,8 @@ fn subject(subject: Subject) -> pb::Suspension {
     let mut asked = pb::Suspension::default();
     let wait = match subject {
         Subject::Call(call) => {
+            asked.call_id = call.call_id.clone().into();
+            asked.step_id = call.step_id.clone().into();
             asked.call = Some(tool_call(*call));
             return asked;
         }
@@ -88,12 +90,13 @@ fn subject(subject: Subject) -> pb::Suspension {
         }
         Subject::Wait(wait) => wait,
     };
-    // The ids are in the call, where there is one; the contract has no field for them beside it.
     let Wait {
-        call_id: _,
-        step_id: _,
+        call_id,
+        step_id,
         matter,
     } = *wait;
+    asked.call_id = call_id.into();
+    asked.step_id = step_id.into();
     match matter {
         Matter::Question(questions) => {
             asked.questions = questions.into_iter().map(question).collect();

@@ -32,6 +32,8 @@ impl Plain {
         let asked = pb::Suspension {
             kind: kind.into(),
             scope: Some(scope.clone()),
+            call_id: call.call_id.clone(),
+            step_id: call.step_id.clone(),
             call: Some(call.clone()),
             risk_class: class_of(call.annotations.as_ref()).into(),
             title: SOME_TEXT.to_owned(),

@@ -132,6 +132,8 @@ impl Plain {
             payload_schema_json: request.payload_schema_json.clone(),
             event: request.event.clone(),
             sources: request.sources.clone(),
+            call_id: request.call_id.clone(),
+            step_id: request.step_id.clone(),
             on_expiry: match request.on_expiry() {
                 pb::OnExpiry::Unspecified => on_expiry,
                 said => said,
