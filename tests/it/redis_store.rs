@@ -264,7 +264,7 @@ async fn a_server_that_may_evict_is_refused_unless_that_is_allowed() {
     let server = RedisServer::start(&["--maxmemory-policy", "allkeys-lru"]);
     let refusal = refusal(&settings(&server)).await;
     assert!(
-        refusal.contains("allkeys-lru") && refusal.contains("noeviction"),
+        refusal.contains("allkeys-lru") && refusal.contains("--allow-eviction"),
         "{refusal}"
     );
     let settings = RedisSettings {
@@ -314,6 +314,12 @@ async fn who_cannot_get_in_is_told_why_and_the_password_is_never_shown() {
             .contains("refused the user or the password")
     );
     assert!(refusal(&none).await.contains("asks for a password"));
+    let far = RedisSettings::new(format!("redis://:s3cret@127.0.0.1:{}/99", server.port()));
+    let refused = refusal(&far).await;
+    assert!(
+        refused.contains("refused the database 99") && !refused.contains("s3cret"),
+        "{refused}"
+    );
     server.stop();
     let right = RedisSettings {
         connect_timeout: Duration::from_millis(300),

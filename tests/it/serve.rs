@@ -402,8 +402,13 @@ async fn reflection_lists_what_is_served_and_nothing_else() {
     ];
     assert_eq!(listed_v1(server.channel()).await, served);
     assert_eq!(listed_v1alpha(server.channel()).await, served);
-    // What is listed can be described.
-    for symbol in served {
+    // What is listed can be described, and so can the details of an error.
+    let details = [
+        "google.rpc.ErrorInfo",
+        "google.rpc.BadRequest",
+        "assent.v1.Suspension",
+    ];
+    for symbol in served.into_iter().chain(details) {
         use v1::server_reflection_request::MessageRequest;
         use v1::server_reflection_response::MessageResponse;
         let request = v1::ServerReflectionRequest {

@@ -283,6 +283,22 @@ fn table() -> Vec<(EngineError, Code, &'static str, Option<&'static str>)> {
 }
 
 #[test]
+fn a_read_that_failed_recorded_nothing_and_does_not_say_that_it_might_have() {
+    let down = || EngineError::from(StoreError::Unavailable(Box::new(Cause("gone", None))));
+    let text = |problem: Problem| Status::from(problem).message().to_owned();
+    assert!(text(down().into()).contains("not known whether anything was recorded"));
+    assert!(!text(reading(down())).contains("recorded"));
+    for (error, code, reason, path) in table() {
+        let status = Status::from(reading(error));
+        assert_eq!(
+            (status.code(), info(&status).reason.as_str()),
+            (code, reason)
+        );
+        assert_eq!(field(&status).as_deref(), path);
+    }
+}
+
+#[test]
 fn every_error_has_its_code_its_reason_and_its_field() {
     for (error, code, reason, path) in table() {
         let case = format!("{error:?}");
