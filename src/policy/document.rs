@@ -160,7 +160,7 @@ const KNOWN: [&str; 14] = [
     "limits",
 ];
 /// Classes as selectors write them.
-const SELECTORS: [(&str, RiskClass); 3] = [
+pub(super) const SELECTORS: [(&str, RiskClass); 3] = [
     ("@read-only", RiskClass::ReadOnly),
     ("@write", RiskClass::Write),
     ("@destructive", RiskClass::Destructive),

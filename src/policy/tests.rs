@@ -906,8 +906,7 @@ fn denylist_beats_sensitive_beats_allowlist_beats_the_decision() {
     let policy = policy(
         "rules:\n- id: shell\n  tools: [bash]\n  decision: deny\n  denylist: ['*rm -rf*']\n  sensitive: ['*sudo *']\n  \
          allowlist: ['*\"ls*', '*sudo ls*', '*rm -rf tmp*']\n\
-         - {id: only-deny, tools: [sh], decision: ask, denylist: ['*rm*']}\n\
-         - {id: empty, tools: [zsh], decision: deny, allowlist: []}\n",
+         - {id: only-deny, tools: [sh], decision: ask, denylist: ['*rm*']}\n",
     );
     let table = [
         ("bash", r#"{"command":"ls -l"}"#, Allow),
@@ -917,7 +916,6 @@ fn denylist_beats_sensitive_beats_allowlist_beats_the_decision() {
         ("bash", r#"{"command":"pwd"}"#, Ask),
         ("sh", r#"{"command":"rm"}"#, Deny),
         ("sh", r#"{"command":"ls"}"#, Ask),
-        ("zsh", r#"{"command":"ls"}"#, Deny),
     ];
     for (tool, arguments, decision) in table {
         assert_eq!(
@@ -926,6 +924,37 @@ fn denylist_beats_sensitive_beats_allowlist_beats_the_decision() {
             "{tool} {arguments}"
         );
     }
+}
+
+#[test]
+fn an_empty_list_of_a_rule_is_refused_as_it_could_mean_nothing_or_everything() {
+    for (more, key) in [
+        ("allowlist: []", "allowlist"),
+        ("denylist: []", "denylist"),
+        ("sensitive: []", "sensitive"),
+        ("classes: []", "classes"),
+        ("origins: []", "origins"),
+        ("approval: {approvers: {roles: []}}", "roles"),
+    ] {
+        let refused = refused(&format!(
+            "rules: [{{id: r, tools: [t], decision: ask, {more}}}]\n"
+        ));
+        assert!(refused.contains(&format!("`{key}` is empty")), "{refused}");
+    }
+}
+
+#[test]
+fn a_selector_is_no_pattern_of_tools() {
+    for document in [
+        "always: ['@destructive']\n",
+        "never: ['@read-only']\n",
+        "rules: [{id: r, tools: ['@write'], decision: deny}]\n",
+    ] {
+        let refused = refused(document);
+        assert!(refused.contains("is a class of tools"), "{refused}");
+    }
+    // Tools of a scope, as package registries have it, are tools.
+    policy("always: ['@acme/*']\n");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A list of tool patterns: which of them is the first to match a tool id (S2, S4).
 
-use super::document::Text;
+use super::document::{SELECTORS, Text};
 use super::error::{PolicyError, quoted};
 use super::index::ToolIndex;
 use super::pattern::Glob;
@@ -32,6 +32,13 @@ impl ToolList {
 
 /// A pattern under `key`; what is wrong with it is said with its place.
 pub(super) fn tool_pattern(key: &str, pattern: &Text<'_>) -> Result<Glob, PolicyError> {
+    // It would match the one tool of that id, which is hardly meant.
+    if SELECTORS.iter().any(|(name, _)| *name == pattern.value) {
+        return Err(pattern.place().error(format!(
+            "`{key}`: {} is a class of tools and no tool: name it under `selectors`, or as `classes` of a rule",
+            quoted(&pattern.value)
+        )));
+    }
     Glob::tool(&pattern.value).map_err(|error| {
         pattern.place_of_char(error.offset).error(format!(
             "`{key}`: the pattern {} {error}",

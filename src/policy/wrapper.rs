@@ -233,6 +233,9 @@ impl Wrappers {
             }
         }
         let server = server.or_else(|| target.map(|target| target.server.clone()));
+        if let Some(doubt) = server.as_ref().and_then(ambiguous) {
+            return unresolved(call, tool, server, doubt);
+        }
         Resolved {
             call: Cow::Owned(ToolCall {
                 tool: id.clone(),
@@ -315,11 +318,7 @@ impl Wrapper {
         };
         let tool = id.and_then(|id| parse(&id));
         let server = server_name.and_then(&mut parse);
-        if let Some(server) = &server
-            && (server.as_str().contains(SEPARATOR) || server.as_str().ends_with('_'))
-        {
-            doubt = doubt.or_else(|| Some(Doubt::AmbiguousServer(server.clone())));
-        }
+        let doubt = doubt.or_else(|| server.as_ref().and_then(ambiguous));
         let passed = match &self.arguments {
             None => Passed::Whole(arguments),
             Some(pointer) => pointer.find(root).map_or(Passed::Nothing, Passed::Value),
@@ -331,6 +330,13 @@ impl Wrapper {
             doubt,
         }
     }
+}
+
+/// What is doubtful about a server of such a name.
+fn ambiguous(server: &Id) -> Option<Doubt> {
+    let name = server.as_str();
+    let ambiguous = name.contains(SEPARATOR) || name.ends_with('_');
+    ambiguous.then(|| Doubt::AmbiguousServer(server.clone()))
 }
 
 /// A wrapper call that nobody can see through: judged under the id that its arguments name, else under its own, on all

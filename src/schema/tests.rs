@@ -391,3 +391,27 @@ fn a_format_is_not_checked() {
     let schema = r#"{"$schema":"http://json-schema.org/draft-07/schema#","format":"date"}"#;
     assert_eq!(check(schema, r#""no date""#), Ok(()));
 }
+
+#[test]
+fn a_member_that_is_called_like_a_keyword_is_a_schema_like_the_others() {
+    for name in ["default", "const", "enum", "examples"] {
+        let under = |keyword: &str| {
+            format!(r#"{{"{keyword}": {{"{name}": {{"$id": "https://example.com/x"}}}}}}"#)
+        };
+        for keyword in ["properties", "$defs", "patternProperties"] {
+            let refused = refusal(&under(keyword));
+            let place = format!("`/{keyword}/{name}/$id`");
+            assert!(refused.contains(&place), "{refused}");
+        }
+        // A value has no base, unless something refers to it.
+        let value = format!(r##"{{"{name}": [{{"$id": "https://example.com/x"}}]}}"##);
+        on_the_stack(|| Schema::compile(&json(&value)).map(drop)).unwrap();
+        let anchored = format!(
+            r##"{{"$ref": "#here", "properties": {{"{name}": {{"$anchor": "here", "type": "object"}}}}}}"##
+        );
+        assert!(check(&anchored, "{}").is_ok() && check(&anchored, "1").is_err());
+    }
+    let refused =
+        refusal(r##"{"default": {"$id": "https://example.com/x"}, "$ref": "#/default"}"##);
+    assert!(refused.contains("`/default/$id`"), "{refused}");
+}

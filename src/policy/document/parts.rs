@@ -67,15 +67,14 @@ pub(super) fn rule<'s>(node: Node<'s>) -> Result<RuleDocument<'s>, PolicyError> 
     let tools = keys.require("tools")?;
     let tools = (tools.place, texts(tools)?);
     let mut list = |key| {
-        keys.take(key)
-            .map(texts)
-            .transpose()
-            .map(Option::unwrap_or_default)
+        let entry = keys.take(key);
+        let list = entry.map(|entry| not_empty(key, (entry.place, texts(entry)?), NOTHING_SAID));
+        list.transpose().map(Option::unwrap_or_default)
     };
     let (allowlist, denylist, sensitive) =
         (list("allowlist")?, list("denylist")?, list("sensitive")?);
     Ok(RuleDocument {
-        tools: not_empty("tools", tools)?,
+        tools: not_empty("tools", tools, NEVER_MATCHES)?,
         when: keys.take("when").map(text).transpose()?,
         decision: {
             let entry = keys.require("decision")?;
@@ -92,11 +91,17 @@ pub(super) fn rule<'s>(node: Node<'s>) -> Result<RuleDocument<'s>, PolicyError> 
             .unwrap_or_default(),
         origins: keys
             .take("origins")
-            .map(|entry| not_empty("origins", (entry.place, choices(entry, &ORIGINS)?)))
+            .map(|entry| {
+                let origins = (entry.place, choices(entry, &ORIGINS)?);
+                not_empty("origins", origins, NEVER_MATCHES)
+            })
             .transpose()?,
         classes: keys
             .take("classes")
-            .map(|entry| not_empty("classes", (entry.place, choices(entry, &CLASSES)?)))
+            .map(|entry| {
+                let classes = (entry.place, choices(entry, &CLASSES)?);
+                not_empty("classes", classes, NEVER_MATCHES)
+            })
             .transpose()?,
         allowlist,
         denylist,
@@ -105,11 +110,18 @@ pub(super) fn rule<'s>(node: Node<'s>) -> Result<RuleDocument<'s>, PolicyError> 
     })
 }
 
-fn not_empty<T>(key: &str, (place, list): (Place<'_>, Vec<T>)) -> Result<Vec<T>, PolicyError> {
+/// What is wrong with an empty list that says where a rule matches, and with one that says more.
+const NEVER_MATCHES: &str = "so the rule could never match: name at least one";
+const NOTHING_SAID: &str =
+    "which could mean nothing or everything: name at least one, or leave the key out";
+
+fn not_empty<T>(
+    key: &str,
+    (place, list): (Place<'_>, Vec<T>),
+    wrong: &str,
+) -> Result<Vec<T>, PolicyError> {
     if list.is_empty() {
-        return Err(place.error(format!(
-            "`{key}` is empty, so the rule could never match: name at least one"
-        )));
+        return Err(place.error(format!("`{key}` is empty, {wrong}")));
     }
     Ok(list)
 }
@@ -150,7 +162,7 @@ fn approvers(entry: Entry<'_>) -> Result<ApproverRule, PolicyError> {
     let mut rule = ApproverRule::default();
     if let Some(entry) = keys.take("roles") {
         let place = entry.place;
-        for role in texts(entry)? {
+        for role in not_empty("roles", (place, texts(entry)?), NOTHING_SAID)? {
             if role.value.is_empty() || role.value.len() > MAX_ENTRY_BYTES {
                 return Err(role.place().error(format!(
                     "`roles`: {} must have 1 to {MAX_ENTRY_BYTES} bytes",

@@ -790,6 +790,32 @@ fn what_can_be_seen_to_be_of_different_types_is_refused_at_the_load() {
 }
 
 #[test]
+fn a_class_or_an_origin_that_there_is_not_is_refused_at_the_load() {
+    for (expression, words) in [
+        (
+            "tool.class == 'destrutive'",
+            "`tool.class` is never `destrutive`",
+        ),
+        ("'MCP' != tool.origin", "`tool.origin` is never `MCP`"),
+        (
+            "tool.class in ['write', 'readonly']",
+            "`tool.class` is never `readonly`",
+        ),
+    ] {
+        let error = refused(expression);
+        assert!(error.contains(words), "`{expression}`: {error}");
+    }
+    for accepted in [
+        "tool.class == 'read-only' || 'write' != tool.class",
+        "tool.origin in ['code', 'http', 'mcp', 'a2a', 'workflow']",
+        "tool.class == args.class && tool.class in args.classes",
+        "tool.id == 'readonly'",
+    ] {
+        compiled(accepted).unwrap_or_else(|error| panic!("{accepted}: {error}"));
+    }
+}
+
+#[test]
 fn a_map_is_gone_over_in_the_order_of_its_keys() {
     let arguments = r#"{"m": {"b": 1, "a": 2, "e": 3, "c": 4, "d": 5}}"#;
     for _ in 0..20 {

@@ -203,6 +203,7 @@ fn what_is_not_known_for_sure_is_destructive_under_the_id_that_is_named_on_all_t
     let policy = policy(WRAPPERS);
     let call = |text: &str| asked("call_tool", text);
     let long = format!(r#"{{"server":"{}","tool":"x"}}"#, "s".repeat(254));
+    let run = r#"{"name": "github__x", "org": "dev"}"#;
     let hidden = "{\"server\":\"git\\u202ehub\",\"tool\":\"x\"}";
     let target = |tool, server, text| with_target(call(LIST), tool, server, text);
     let mut nested = target("github__list_repos", "github", r#"{"org":"dev"}"#);
@@ -256,6 +257,12 @@ fn what_is_not_known_for_sure_is_destructive_under_the_id_that_is_named_on_all_t
             ("a__b__c", "a__b"),
             Doubt::AmbiguousServer(id("a__b")),
             "`a__b` holds `__`",
+        ),
+        (
+            with_target(asked("run", run), "github__x", "git__hub", run),
+            ("github__x", "git__hub"),
+            Doubt::AmbiguousServer(id("git__hub")),
+            "`git__hub` holds `__`",
         ),
         (
             call(r#"{"server":"a_","tool":"b"}"#),

@@ -10,6 +10,15 @@ use crate::schema::SchemaError;
 const MAX_PARTS: usize = 20_000;
 /// The most patterns of a schema: compiling one may take a millisecond.
 const MAX_PATTERNS: u64 = 200;
+/// The keywords whose members are schemas.
+const MEMBERS: [&str; 6] = [
+    "properties",
+    "patternProperties",
+    "$defs",
+    "definitions",
+    "dependentSchemas",
+    "dependencies",
+];
 
 /// The parts of a schema; the first is the whole.
 pub(super) fn parts(schema: &Value) -> Result<Vec<Part>, SchemaError> {
@@ -19,7 +28,7 @@ pub(super) fn parts(schema: &Value) -> Result<Vec<Part>, SchemaError> {
         known: HashMap::new(),
         queue: Vec::new(),
     };
-    draft.name(schema, "")?;
+    draft.name(schema, "", Holds::Schema)?;
     draft.part(schema, String::new());
     let mut parts = Vec::new();
     while let Some((value, place)) = draft.queue.get(parts.len()).cloned() {
@@ -35,6 +44,15 @@ pub(super) fn parts(schema: &Value) -> Result<Vec<Part>, SchemaError> {
     Ok(parts)
 }
 
+/// What an object of a schema holds under its keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// Keywords: it is a schema.
+    Schema,
+    /// Schemas, under names of any kind: `default` is no keyword here.
+    Members,
+}
+
 /// A schema while it is taken apart.
 struct Draft<'s> {
     root: &'s Value,
@@ -46,40 +64,32 @@ struct Draft<'s> {
 
 impl<'s> Draft<'s> {
     /// Notes the anchors, and refuses addresses within the schema.
-    fn name(&mut self, value: &'s Value, place: &str) -> Result<(), SchemaError> {
+    fn name(&mut self, value: &'s Value, place: &str, holds: Holds) -> Result<(), SchemaError> {
         match value {
             Value::Object(object) => {
+                if holds == Holds::Schema {
+                    no_address(object, place)?;
+                }
                 for (key, inner) in object.iter() {
-                    let place_of = || format!("{place}/{}", escaped(key));
-                    match (key, inner) {
-                        ("$anchor" | "$dynamicAnchor", Value::String(anchor)) => {
+                    let holds = match (holds, key, inner) {
+                        (Holds::Members, _, _) => Holds::Schema,
+                        (Holds::Schema, "$anchor" | "$dynamicAnchor", Value::String(anchor)) => {
                             let found = (value, place.to_owned());
                             self.anchors.insert(anchor, found);
-                        }
-                        ("$id", Value::String(_)) if !place.is_empty() => {
-                            return Err(SchemaError::Embedded {
-                                keyword: "$id",
-                                place: place_of(),
-                            });
-                        }
-                        ("id", Value::String(_)) => {
-                            return Err(SchemaError::Embedded {
-                                keyword: "id",
-                                place: place_of(),
-                            });
+                            continue;
                         }
                         // Values, in which nothing has a meaning.
-                        ("const" | "enum" | "default" | "examples", _) => {}
-                        (_, Value::Object(_) | Value::Array(_)) => self.name(inner, &place_of())?,
-                        (_, Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
-                        }
-                    }
+                        (Holds::Schema, "const" | "enum" | "default" | "examples", _) => continue,
+                        (Holds::Schema, keyword, _) if MEMBERS.contains(&keyword) => Holds::Members,
+                        (Holds::Schema, _, _) => Holds::Schema,
+                    };
+                    self.name(inner, &format!("{place}/{}", escaped(key)), holds)?;
                 }
                 Ok(())
             }
-            Value::Array(items) => (0..)
-                .zip(items)
-                .try_for_each(|(index, item)| self.name(item, &format!("{place}/{index}"))),
+            Value::Array(items) => (0..).zip(items).try_for_each(|(index, item)| {
+                self.name(item, &format!("{place}/{index}"), Holds::Schema)
+            }),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
         }
     }
@@ -102,6 +112,8 @@ impl<'s> Draft<'s> {
         let Value::Object(schema) = value else {
             return Ok(part);
         };
+        // A reference may lead into what is a value elsewhere.
+        no_address(schema, &place)?;
         for (keyword, inner) in schema.iter() {
             let place = format!("{place}/{}", escaped(keyword));
             self.read_keyword(&mut part, keyword, inner, &place)?;
@@ -224,6 +236,21 @@ impl<'s> Draft<'s> {
             place: place.to_owned(),
         })
     }
+}
+
+/// Refuses a schema that has an address of its own: what it refers to would depend on it.
+fn no_address(schema: &Object, place: &str) -> Result<(), SchemaError> {
+    let embedded = |keyword: &'static str| match schema.get(keyword) {
+        Some(Value::String(_)) => Err(SchemaError::Embedded {
+            keyword,
+            place: format!("{place}/{keyword}"),
+        }),
+        _ => Ok(()),
+    };
+    if !place.is_empty() {
+        embedded("$id")?;
+    }
+    embedded("id")
 }
 
 /// One step of a JSON pointer (RFC 6901).

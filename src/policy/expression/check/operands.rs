@@ -3,9 +3,12 @@
 use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
 
 use super::{Checker, Problem};
+use crate::policy::document::{CLASSES, ORIGINS};
+use crate::policy::error::{listed, quoted, suggestion};
 use crate::policy::expression::explain;
+use crate::policy::expression::facts::Read;
 use crate::policy::expression::kinds::{Kind, kind, kinds_of_elements};
-use crate::policy::expression::slots::{ADD, DIFFERS, EQUALS, IN, MATCHES};
+use crate::policy::expression::slots::{ADD, DIFFERS, EQUALS, IN, MATCHES, slot_of};
 
 impl Checker<'_> {
     /// The operator that stands for one with these operands (see `operators`). Operands that it could only fail with are
@@ -18,6 +21,7 @@ impl Checker<'_> {
         right: &mut IdedExpr,
     ) -> Result<String, Problem> {
         let kinds = [&*left, &*right].map(|operand| kind(operand, self.table));
+        self.names_what_there_is(&name, left, right)?;
         let strict = match name.as_str() {
             operators::ADD if adds_as_it_is(left, right) => return Ok(name),
             operators::ADD => ADD,
@@ -66,6 +70,49 @@ impl Checker<'_> {
             _ => return Ok(name),
         };
         Ok(strict.to_owned())
+    }
+
+    /// Refuses to compare `tool.class` or `tool.origin` with a text that none is ever equal to: a misspelt class would
+    /// make a rule that never matches.
+    fn names_what_there_is(
+        &self,
+        operator: &str,
+        left: &IdedExpr,
+        right: &IdedExpr,
+    ) -> Result<(), Problem> {
+        let compared = match operator {
+            operators::EQUALS | operators::NOT_EQUALS => [(left, right), (right, left)],
+            operators::IN => [(left, right); 2],
+            _ => return Ok(()),
+        };
+        for (fact, with) in compared {
+            let Expr::Ident(name) = &fact.expr else {
+                continue;
+            };
+            let (field, names) = match slot_of(name).and_then(|slot| self.table.what(slot)) {
+                Some(Read::ToolClass) => ("tool.class", CLASSES.map(|(name, _)| name).to_vec()),
+                Some(Read::ToolOrigin) => ("tool.origin", ORIGINS.map(|(name, _)| name).to_vec()),
+                _ => continue,
+            };
+            let texts = match &with.expr {
+                Expr::List(list) => list.elements.as_slice(),
+                _ => std::slice::from_ref(with),
+            };
+            for text in texts {
+                if let Expr::Literal(LiteralValue::String(written)) = &text.expr
+                    && !names.contains(&written.inner())
+                {
+                    let message = format!(
+                        "`{field}` is never {}, it is {}{}",
+                        quoted(written.inner()),
+                        listed(&names),
+                        suggestion(written.inner(), &names)
+                    );
+                    return Err(self.problem(text.id, message));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Refuses to compare what can be seen to be of different types.
