@@ -1,6 +1,7 @@
 //! Answers: domain -> wire.
 
 mod grant;
+mod history;
 mod suspension;
 
 use prost::Message as _;
@@ -67,7 +68,7 @@ pub(in crate::grpc) fn decided(decided: Decided) -> pb::DecideResponse {
         Effect::Deny => pb::Effect::Deny,
         Effect::Suspend => pb::Effect::Suspend,
     };
-    let (kind, message_for_model, retryable) = suspension::outcome(outcome);
+    let (kind, message_for_model, retryable) = history::outcome(outcome);
     pb::DecideResponse {
         effect: effect.into(),
         risk_class: risk_class(class),
