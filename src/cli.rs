@@ -179,10 +179,14 @@ async fn pending(
     command: &PendingCommand,
     output: &Output,
 ) -> Result<(), CliError> {
-    let (listed, more) = pages(command.all, async |token| {
+    let mut listed = Vec::new();
+    let more = pages(command.all, async |token| {
         let page = server.list_suspensions(command.request(token)).await?;
         output.print_json("ListSuspensionsResponse", &page)?;
-        Ok((page.suspensions, page.next_page_token))
+        if !output.json() {
+            listed.extend(page.suspensions);
+        }
+        Ok(page.next_page_token)
     })
     .await?;
     output.print_text(|screen| view::listing(&listed, more, screen))
@@ -194,31 +198,33 @@ async fn grants(
     command: &GrantsCommand,
     output: &Output,
 ) -> Result<(), CliError> {
-    let (listed, more) = pages(command.all, async |token| {
+    let mut listed = Vec::new();
+    let more = pages(command.all, async |token| {
         let page = server.list_grants(command.request(token)).await?;
         output.print_json("ListGrantsResponse", &page)?;
-        Ok((page.grants, page.next_page_token))
+        if !output.json() {
+            listed.extend(page.grants);
+        }
+        Ok(page.next_page_token)
     })
     .await?;
     output.print_text(|screen| view::grants(&listed, more, screen))
 }
 
-/// The first page or, where `all` are wanted, every page; and whether the server has more. `fetch` gets a page by its
-/// token, and says the token of the next.
-async fn pages<T>(
+/// Goes over the first page or, where `all` are wanted, every page, and tells whether the server has more. `page` takes
+/// the one of a token, and says the token of the next.
+async fn pages(
     all: bool,
-    mut fetch: impl AsyncFnMut(String) -> Result<(Vec<T>, String), CliError>,
-) -> Result<(Vec<T>, bool), CliError> {
-    let mut listed = Vec::new();
+    mut page: impl AsyncFnMut(String) -> Result<String, CliError>,
+) -> Result<bool, CliError> {
     let mut token = String::new();
     loop {
-        let (page, next) = fetch(token.clone()).await?;
-        listed.extend(page);
+        let next = page(token.clone()).await?;
         // A server that hands out the token it was given would keep us here for ever.
         let stuck = next == token;
         token = next;
         if stuck || token.is_empty() || !all {
-            return Ok((listed, !token.is_empty()));
+            return Ok(!token.is_empty());
         }
     }
 }

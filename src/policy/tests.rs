@@ -906,7 +906,8 @@ fn denylist_beats_sensitive_beats_allowlist_beats_the_decision() {
     let policy = policy(
         "rules:\n- id: shell\n  tools: [bash]\n  decision: deny\n  denylist: ['*rm -rf*']\n  sensitive: ['*sudo *']\n  \
          allowlist: ['*\"ls*', '*sudo ls*', '*rm -rf tmp*']\n\
-         - {id: only-deny, tools: [sh], decision: ask, denylist: ['*rm*']}\n",
+         - {id: only-deny, tools: [sh], decision: ask, denylist: ['*rm*']}\n\
+         - {id: empty, tools: [zsh], decision: deny, allowlist: []}\n",
     );
     let table = [
         ("bash", r#"{"command":"ls -l"}"#, Allow),
@@ -916,6 +917,7 @@ fn denylist_beats_sensitive_beats_allowlist_beats_the_decision() {
         ("bash", r#"{"command":"pwd"}"#, Ask),
         ("sh", r#"{"command":"rm"}"#, Deny),
         ("sh", r#"{"command":"ls"}"#, Ask),
+        ("zsh", r#"{"command":"ls"}"#, Deny),
     ];
     for (tool, arguments, decision) in table {
         assert_eq!(
@@ -927,20 +929,11 @@ fn denylist_beats_sensitive_beats_allowlist_beats_the_decision() {
 }
 
 #[test]
-fn an_empty_list_of_a_rule_is_refused_as_it_could_mean_nothing_or_everything() {
-    for (more, key) in [
-        ("allowlist: []", "allowlist"),
-        ("denylist: []", "denylist"),
-        ("sensitive: []", "sensitive"),
-        ("classes: []", "classes"),
-        ("origins: []", "origins"),
-        ("approval: {approvers: {roles: []}}", "roles"),
-    ] {
-        let refused = refused(&format!(
-            "rules: [{{id: r, tools: [t], decision: ask, {more}}}]\n"
-        ));
-        assert!(refused.contains(&format!("`{key}` is empty")), "{refused}");
-    }
+fn approvers_without_a_role_could_be_anybody_or_nobody() {
+    let refused = refused(
+        "rules: [{id: r, tools: [t], decision: ask, approval: {approvers: {roles: []}}}]\n",
+    );
+    assert!(refused.contains("`roles` is empty"), "{refused}");
 }
 
 #[test]

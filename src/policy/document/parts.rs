@@ -67,14 +67,15 @@ pub(super) fn rule<'s>(node: Node<'s>) -> Result<RuleDocument<'s>, PolicyError> 
     let tools = keys.require("tools")?;
     let tools = (tools.place, texts(tools)?);
     let mut list = |key| {
-        let entry = keys.take(key);
-        let list = entry.map(|entry| not_empty(key, (entry.place, texts(entry)?), NOTHING_SAID));
-        list.transpose().map(Option::unwrap_or_default)
+        keys.take(key)
+            .map(texts)
+            .transpose()
+            .map(Option::unwrap_or_default)
     };
     let (allowlist, denylist, sensitive) =
         (list("allowlist")?, list("denylist")?, list("sensitive")?);
     Ok(RuleDocument {
-        tools: not_empty("tools", tools, NEVER_MATCHES)?,
+        tools: not_empty("tools", tools)?,
         when: keys.take("when").map(text).transpose()?,
         decision: {
             let entry = keys.require("decision")?;
@@ -91,17 +92,11 @@ pub(super) fn rule<'s>(node: Node<'s>) -> Result<RuleDocument<'s>, PolicyError> 
             .unwrap_or_default(),
         origins: keys
             .take("origins")
-            .map(|entry| {
-                let origins = (entry.place, choices(entry, &ORIGINS)?);
-                not_empty("origins", origins, NEVER_MATCHES)
-            })
+            .map(|entry| not_empty("origins", (entry.place, choices(entry, &ORIGINS)?)))
             .transpose()?,
         classes: keys
             .take("classes")
-            .map(|entry| {
-                let classes = (entry.place, choices(entry, &CLASSES)?);
-                not_empty("classes", classes, NEVER_MATCHES)
-            })
+            .map(|entry| not_empty("classes", (entry.place, choices(entry, &CLASSES)?)))
             .transpose()?,
         allowlist,
         denylist,
@@ -110,18 +105,11 @@ pub(super) fn rule<'s>(node: Node<'s>) -> Result<RuleDocument<'s>, PolicyError> 
     })
 }
 
-/// What is wrong with an empty list that says where a rule matches, and with one that says more.
-const NEVER_MATCHES: &str = "so the rule could never match: name at least one";
-const NOTHING_SAID: &str =
-    "which could mean nothing or everything: name at least one, or leave the key out";
-
-fn not_empty<T>(
-    key: &str,
-    (place, list): (Place<'_>, Vec<T>),
-    wrong: &str,
-) -> Result<Vec<T>, PolicyError> {
+fn not_empty<T>(key: &str, (place, list): (Place<'_>, Vec<T>)) -> Result<Vec<T>, PolicyError> {
     if list.is_empty() {
-        return Err(place.error(format!("`{key}` is empty, {wrong}")));
+        return Err(place.error(format!(
+            "`{key}` is empty, so the rule could never match: name at least one"
+        )));
     }
     Ok(list)
 }
@@ -162,7 +150,13 @@ fn approvers(entry: Entry<'_>) -> Result<ApproverRule, PolicyError> {
     let mut rule = ApproverRule::default();
     if let Some(entry) = keys.take("roles") {
         let place = entry.place;
-        for role in not_empty("roles", (place, texts(entry)?), NOTHING_SAID)? {
+        let roles = texts(entry)?;
+        if roles.is_empty() {
+            return Err(place.error(
+                "`roles` is empty, which could mean anybody or nobody: name at least one, or leave the key out for anybody",
+            ));
+        }
+        for role in roles {
             if role.value.is_empty() || role.value.len() > MAX_ENTRY_BYTES {
                 return Err(role.place().error(format!(
                     "`roles`: {} must have 1 to {MAX_ENTRY_BYTES} bytes",

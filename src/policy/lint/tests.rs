@@ -219,7 +219,7 @@ fn keys_without_effect_are_said() {
             .collect();
         assert_eq!(found, [lint], "{more}");
     }
-    assert_eq!(warnings(&rule("decision: deny")), []);
+    assert_eq!(warnings(&rule("decision: deny, sensitive: []")), []);
 }
 
 #[test]

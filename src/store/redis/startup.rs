@@ -97,16 +97,17 @@ impl Server {
                 "Redis at `{place}` did not answer within {limit:?}"
             ));
         }
-        let error = error.to_string();
+        let text = error.to_string();
         // The client has no kind for what SELECT answers.
-        if error.contains("switch database") {
+        if text.contains("switch database") {
             let database = self.info.redis_settings().db();
+            let detail = error.detail().unwrap_or("no reason given");
             return unusable(format!(
-                "Redis at `{place}` refused the database {database}: name one that it has, or none"
+                "Redis at `{place}` refused the database {database} of the URL: {detail}"
             ));
         }
         // What is no Redis is quoted by the client line by line.
-        let first = error.lines().next().unwrap_or_default();
+        let first = text.lines().next().unwrap_or_default();
         unusable(format!("no Redis could be reached at `{place}`: {first}"))
     }
 

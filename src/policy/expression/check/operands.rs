@@ -80,12 +80,12 @@ impl Checker<'_> {
         left: &IdedExpr,
         right: &IdedExpr,
     ) -> Result<(), Problem> {
-        let compared = match operator {
-            operators::EQUALS | operators::NOT_EQUALS => [(left, right), (right, left)],
-            operators::IN => [(left, right); 2],
+        let compared: &[_] = match operator {
+            operators::EQUALS | operators::NOT_EQUALS => &[(left, right), (right, left)],
+            operators::IN => &[(left, right)],
             _ => return Ok(()),
         };
-        for (fact, with) in compared {
+        for &(fact, with) in compared {
             let Expr::Ident(name) = &fact.expr else {
                 continue;
             };
