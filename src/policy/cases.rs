@@ -139,7 +139,7 @@ impl TestFile {
     pub fn read(source: &Source) -> Result<Self, PolicyError> {
         let empty = || Place::start(source).error("the file has no case: write one under `cases`");
         let root = yaml::read(source)?.ok_or_else(empty)?;
-        let mut keys = Keys::of("a test file", root, &["policy", "cases"], &[])?;
+        let mut keys = Keys::of("a test file", root, &["policy", "cases"])?;
         let policy = keys.take("policy").map(text).transpose()?;
         let mut cases: Vec<Case> = Vec::new();
         for item in items(keys.require("cases")?)? {
@@ -173,7 +173,7 @@ fn case(node: Node<'_>) -> Result<Case, PolicyError> {
         "port",
         "expect",
     ];
-    let mut keys = Keys::of("a case", node, &known, &[])?;
+    let mut keys = Keys::of("a case", node, &known)?;
     let name = text(keys.require("name")?)?;
     let mut scope = CaseScope::default();
     if let Some(entry) = keys.take("scope") {
@@ -198,7 +198,7 @@ fn case(node: Node<'_>) -> Result<Case, PolicyError> {
 
 fn read_scope(scope: &mut CaseScope, entry: Entry<'_>) -> Result<(), PolicyError> {
     let known = ["tenant", "session", "run", "agent_path"];
-    let mut keys = Keys::of("`scope`", entry.value, &known, &[])?;
+    let mut keys = Keys::of("`scope`", entry.value, &known)?;
     for (key, field) in [
         ("tenant", &mut scope.tenant),
         ("session", &mut scope.session),
@@ -213,12 +213,7 @@ fn read_scope(scope: &mut CaseScope, entry: Entry<'_>) -> Result<(), PolicyError
 }
 
 fn read_principal(scope: &mut CaseScope, entry: Entry<'_>) -> Result<(), PolicyError> {
-    let mut keys = Keys::of(
-        "`principal`",
-        entry.value,
-        &["id", "roles", "attributes"],
-        &[],
-    )?;
+    let mut keys = Keys::of("`principal`", entry.value, &["id", "roles", "attributes"])?;
     if let Some(entry) = keys.take("id") {
         scope.principal = text(entry)?.value;
     }
@@ -259,7 +254,7 @@ fn call(what: &'static str, node: Node<'_>, whole: bool) -> Result<CaseCall, Pol
     } else {
         &["tool", "server", "annotations", "args", "args_json"]
     };
-    let mut keys = Keys::of(what, node, known, &[])?;
+    let mut keys = Keys::of(what, node, known)?;
     let mut call = CaseCall {
         tool: text(keys.require("tool")?)?.value,
         ..CaseCall::default()
@@ -310,7 +305,7 @@ fn moment(entry: Entry<'_>) -> Result<Timestamp, PolicyError> {
 
 fn expectations(entry: Entry<'_>) -> Result<Vec<Expectation>, PolicyError> {
     let known = Field::ALL.map(Field::name);
-    let mut keys = Keys::of("`expect`", entry.value, &known, &[])?;
+    let mut keys = Keys::of("`expect`", entry.value, &known)?;
     let mut expectations = Vec::new();
     for field in Field::ALL {
         let entry = match field {

@@ -1,8 +1,8 @@
 //! The policy document as it is written (S4 and the end of the API contract): which keys there are, what each may
 //! hold, and how several files make one document.
 //!
-//! Nothing is compiled here. Every key is read by name, what is not known is refused, and what a later version will
-//! honour is refused until then, as a policy must never be honoured in part.
+//! Nothing is compiled here. Every key is read by name, and what is not known is refused: a policy must never be honoured
+//! in part.
 
 mod parts;
 
@@ -187,7 +187,7 @@ impl<'s> Document<'s> {
                 Place::start(source)
                     .error("the document has no keys: write `version: 1` if no rule is meant")
             })?;
-            let mut keys = Keys::of("the document", root, &KNOWN, &[])?;
+            let mut keys = Keys::of("the document", root, &KNOWN)?;
             for entry in keys.entries() {
                 if !LISTS.contains(&entry.key.as_str())
                     && let Some(first) = single.insert(entry.key.clone(), entry.place)

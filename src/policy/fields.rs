@@ -18,12 +18,11 @@ pub(super) struct Keys<'s> {
 }
 
 impl<'s> Keys<'s> {
-    /// The keys of a mapping. What is neither known nor read by a later version is refused, and so are the latter.
+    /// The keys of a mapping. What is not known is refused.
     pub(super) fn of(
         what: &'static str,
         node: Node<'s>,
         known: &[&str],
-        later: &[&str],
     ) -> Result<Self, PolicyError> {
         let place = node.place;
         let found = node.describe();
@@ -41,11 +40,6 @@ impl<'s> Keys<'s> {
         }
         for entry in &entries {
             let key = entry.key.as_str();
-            if later.contains(&key) {
-                return Err(entry.place.error(format!(
-                    "`{key}` is not honoured by this version of Assent yet, and a policy is never honoured in part: remove it"
-                )));
-            }
             if !known.contains(&key) {
                 return Err(entry.place.error(format!(
                     "{} is no key of {what}, which are {}{}",

@@ -92,7 +92,7 @@ fn is_host(host: &str) -> bool {
 
 /// `policy_port`.
 pub(super) fn policy_port(entry: Entry<'_>) -> Result<PortSettings, PolicyError> {
-    let mut keys = Keys::of("`policy_port`", entry.value, &["endpoint", "timeout"], &[])?;
+    let mut keys = Keys::of("`policy_port`", entry.value, &["endpoint", "timeout"])?;
     let written = text(keys.require("endpoint")?)?;
     let endpoint = PortEndpoint::parse(&written.value).map_err(|why| {
         written

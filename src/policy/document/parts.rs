@@ -55,7 +55,7 @@ pub(super) fn rule<'s>(node: Node<'s>) -> Result<RuleDocument<'s>, PolicyError> 
         "denylist",
         "sensitive",
     ];
-    let mut keys = Keys::of("a rule", node, &known, &[])?;
+    let mut keys = Keys::of("a rule", node, &known)?;
     let rule_id = text(keys.require("id")?)?;
     id("id", &rule_id)?;
     if RESERVED_RULE_IDS.contains(&rule_id.value.as_str()) {
@@ -117,7 +117,7 @@ fn not_empty<T>(key: &str, (place, list): (Place<'_>, Vec<T>)) -> Result<Vec<T>,
 /// A rule's `approval`.
 fn approval(entry: Entry<'_>) -> Result<ApprovalDocument, PolicyError> {
     let known = ["expires", "on_expiry", "approvers"];
-    let mut keys = Keys::of("`approval`", entry.value, &known, &[])?;
+    let mut keys = Keys::of("`approval`", entry.value, &known)?;
     Ok(ApprovalDocument {
         wait: wait_keys(&mut keys)?,
         approvers: keys.take("approvers").map(approvers).transpose()?,
@@ -126,7 +126,7 @@ fn approval(entry: Entry<'_>) -> Result<ApprovalDocument, PolicyError> {
 
 /// How one kind of suspension waits.
 fn wait(what: &'static str, entry: Entry<'_>) -> Result<WaitDocument, PolicyError> {
-    let mut keys = Keys::of(what, entry.value, &["expires", "on_expiry"], &[])?;
+    let mut keys = Keys::of(what, entry.value, &["expires", "on_expiry"])?;
     wait_keys(&mut keys)
 }
 
@@ -145,7 +145,6 @@ fn approvers(entry: Entry<'_>) -> Result<ApproverRule, PolicyError> {
         "`approvers`",
         entry.value,
         &["roles", "quorum", "exclude_requester"],
-        &[],
     )?;
     let mut rule = ApproverRule::default();
     if let Some(entry) = keys.take("roles") {
@@ -187,7 +186,6 @@ pub(super) fn pin<'s>(node: Node<'s>) -> Result<PinDocument<'s>, PolicyError> {
         "a tool of the catalogue",
         node,
         &["tool", "server", "annotations"],
-        &[],
     )?;
     let tool = text(keys.require("tool")?)?;
     Ok(PinDocument {
@@ -235,7 +233,7 @@ fn read_annotations(
         "title",
         "labels",
     ];
-    let mut keys = Keys::of("`annotations`", entry.value, &known, &[])?;
+    let mut keys = Keys::of("`annotations`", entry.value, &known)?;
     let mut hint = |key| keys.take(key).map(|entry| boolean(&entry)).transpose();
     let mut annotations = Annotations {
         read_only_hint: hint("readOnlyHint")?,
@@ -259,7 +257,7 @@ fn read_annotations(
 /// One of `wrappers`.
 pub(super) fn wrapper<'s>(node: Node<'s>) -> Result<WrapperDocument<'s>, PolicyError> {
     let known = ["tool", "name", "server", "arguments"];
-    let mut keys = Keys::of("a wrapper", node, &known, &[])?;
+    let mut keys = Keys::of("a wrapper", node, &known)?;
     let tool = text(keys.require("tool")?)?;
     let mut pointer = |key| keys.take(key).map(text).transpose();
     Ok(WrapperDocument {
@@ -283,7 +281,7 @@ pub(super) fn suspensions(entry: Entry<'_>) -> Result<SuspensionsDocument, Polic
         "claim_within",
         "claim_lease",
     ];
-    let mut keys = Keys::of("`suspensions`", entry.value, &known, &[])?;
+    let mut keys = Keys::of("`suspensions`", entry.value, &known)?;
     let mut kind = |key, what| match keys.take(key) {
         Some(entry) => wait(what, entry),
         None => Ok(WaitDocument::default()),
@@ -308,7 +306,7 @@ pub(super) fn suspensions(entry: Entry<'_>) -> Result<SuspensionsDocument, Polic
 
 /// `grants`: how long one holds.
 pub(super) fn grants(entry: Entry<'_>) -> Result<Option<Duration>, PolicyError> {
-    let mut keys = Keys::of("`grants`", entry.value, &["expires"], &[])?;
+    let mut keys = Keys::of("`grants`", entry.value, &["expires"])?;
     keys.take("expires").map(duration).transpose()
 }
 
@@ -320,7 +318,7 @@ pub(super) fn limits(entry: Entry<'_>) -> Result<Limits, PolicyError> {
         "pending_per_session",
         "pending_per_tenant",
     ];
-    let mut keys = Keys::of("`limits`", entry.value, &known, &[])?;
+    let mut keys = Keys::of("`limits`", entry.value, &known)?;
     let mut limits = Limits::default();
     for (key, bytes) in [
         ("max_arguments_bytes", &mut limits.max_arguments_bytes),
