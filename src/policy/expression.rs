@@ -11,6 +11,7 @@ mod budget;
 mod check;
 mod explain;
 mod facts;
+mod habits;
 mod kinds;
 mod library;
 mod operators;

@@ -258,6 +258,9 @@ impl Checker<'_> {
             None => None,
         };
         let mut args = self.walk_all(args, level)?;
+        if let Some(target) = &target {
+            self.method(id, &func_name, target)?;
+        }
         if func_name == "matches" {
             return self.matches(id, target, args);
         }

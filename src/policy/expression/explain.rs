@@ -7,6 +7,7 @@ use cel::{ExecutionError, ParseErrors};
 
 use super::check::{Problem, too_deep};
 use super::facts::{Absent, Facts, Read};
+use super::habits::instead_of_operator_at;
 use super::slots::slot_of;
 
 /// Why the parser refused a text.
@@ -43,16 +44,16 @@ pub(super) fn syntax(source: &str, errors: &ParseErrors) -> Problem {
         match quoted {
             Some(token) if text.contains("input") || text.contains("token") => {
                 format!(
-                    "this is no CEL expression: unexpected `{}`",
-                    token.escape_debug()
+                    "this is no CEL expression: unexpected `{}`{}",
+                    token.trim_end().escape_debug(),
+                    instead_of_operator_at(source, offset)
                 )
             }
-            // How the parser prints its own types says nothing to whoever wrote a condition.
-            Some(_) | None if text.contains("Error") => "this is no CEL expression".to_owned(),
-            Some(_) | None => format!(
-                "this is no CEL expression: {}",
-                text.replace('\'', "`").replace('\n', " ")
-            ),
+            Some(_) | None => match text.strip_prefix("reserved identifier: ") {
+                Some(word) => format!("`{word}` is reserved in CEL and can be no name"),
+                // What else the parser says is of its own types.
+                None => "this is no CEL expression".to_owned(),
+            },
         }
     };
     Problem { offset, message }

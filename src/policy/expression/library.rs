@@ -1,6 +1,7 @@
 //! The names that a condition may use: variables, their fields, types and functions.
 
 use super::facts::Read;
+use super::habits::instead_of;
 use crate::policy::error::{listed, suggestion};
 
 /// The variables that a condition knows.
@@ -120,9 +121,10 @@ pub(super) fn signature(name: &str, method: bool, operands: usize) -> Result<(),
                 .collect()
         };
         return Err(format!(
-            "there is no function `{called}`, there are {}{}",
+            "there is no function `{called}`, there are {}{}{}",
             listed(&names),
-            suggestion(name, &names)
+            suggestion(name, &names),
+            instead_of(name)
         ));
     };
     if range.contains(&operands) {

@@ -5,6 +5,7 @@ use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, SelectExpr, opera
 use super::{Checker, Problem};
 use crate::policy::error::{listed, suggestion};
 use crate::policy::expression::facts::Read;
+use crate::policy::expression::habits::instead_of;
 use crate::policy::expression::library::{PRINCIPAL, SCOPE, TOOL, TYPES, VARIABLES};
 
 impl Checker<'_> {
@@ -39,9 +40,10 @@ impl Checker<'_> {
             _ => Err(self.problem(
                 id,
                 format!(
-                    "`{name}` is no variable, a condition knows {}{}",
+                    "`{name}` is no variable, a condition knows {}{}{}",
                     listed(&VARIABLES),
-                    suggestion(&name, &VARIABLES)
+                    suggestion(&name, &VARIABLES),
+                    instead_of(&name)
                 ),
             )),
         }

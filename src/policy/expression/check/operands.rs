@@ -136,6 +136,21 @@ impl Checker<'_> {
         ))
     }
 
+    /// Refuses to look for a text in what can be seen to be no text.
+    pub(super) fn method(&self, id: u64, name: &str, target: &IdedExpr) -> Result<(), Problem> {
+        if !matches!(name, "contains" | "startsWith" | "endsWith" | "matches") {
+            return Ok(());
+        }
+        let instead = match kind(target, self.table) {
+            Some(Kind::String) | None => return Ok(()),
+            Some(Kind::List) => "write `x in list`, or `list.exists(x, …)`",
+            Some(_) => "convert it, as in `string(args.key)`",
+        };
+        let of = kind(target, self.table).map_or("", Kind::name);
+        let message = format!("`{name}` looks in a string, and here in {of}: {instead}");
+        Err(self.problem(id, message))
+    }
+
     /// `text.matches('…')`, whose pattern is compiled now: a call could bring one that takes for ever.
     pub(super) fn matches(
         &mut self,
