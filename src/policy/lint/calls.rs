@@ -2,7 +2,7 @@
 
 use super::{Found, Pattern, Rule, Subject, class_of};
 use crate::domain::{Decision, RiskClass};
-use crate::policy::document::PinDocument;
+use crate::policy::document::{Mode, PinDocument};
 use crate::policy::error::quoted;
 
 pub(super) fn lint(subject: &Subject<'_, '_>, found: &mut Found) {
@@ -13,6 +13,9 @@ pub(super) fn lint(subject: &Subject<'_, '_>, found: &mut Found) {
         still_asks(subject, rule, found);
     }
     nobody_is_asked(subject, found);
+    stricter_is_not_asked(subject, found);
+    never_anything(subject, found);
+    unused_default(subject, found);
 }
 
 /// Patterns that match no tool of the catalogue, where there is one.
@@ -205,6 +208,70 @@ fn nobody_is_asked(subject: &Subject<'_, '_>, found: &mut Found) {
             "nobody-asked",
             *place,
             "`selectors` is empty and nothing else asks, so nobody is ever asked: name a class, or write a rule with `decision: ask`"
+                .to_owned(),
+        );
+    }
+}
+
+/// Selectors with a class and without a stricter one, where nothing else stops that.
+fn stricter_is_not_asked(subject: &Subject<'_, '_>, found: &mut Found) {
+    let document = subject.document;
+    let Some((place, selected)) = &document.selectors else {
+        return;
+    };
+    let stops = |rule: &Rule<'_, '_>, class: &RiskClass| {
+        let written = rule.written;
+        let classes = written.classes.as_ref();
+        written.decision != Decision::Allow
+            && classes.is_some_and(|classes| classes.contains(class))
+    };
+    let is_left = |class: &&RiskClass| {
+        !selected.contains(class)
+            && selected.iter().any(|milder| milder < *class)
+            && !subject.rules.iter().any(|rule| stops(rule, class))
+    };
+    let nothing_else = document.policy_port.is_none()
+        && document.mode.is_none()
+        && matches!(document.default, None | Some(Decision::Allow));
+    if let Some(class) = [RiskClass::Write, RiskClass::Destructive]
+        .iter()
+        .find(is_left)
+        && nothing_else
+    {
+        found.warn(
+            "stricter-not-selected",
+            *place,
+            format!(
+                "`selectors` has a milder class and not `@{class}`, so what is more dangerous runs without a person: add `@{class}`, or write a rule for that class"
+            ),
+        );
+    }
+}
+
+/// `never` over every tool there could be.
+fn never_anything(subject: &Subject<'_, '_>, found: &mut Found) {
+    let mut never = subject.never.iter();
+    if let Some(never) = never.find(|never| never.written.value == "*") {
+        found.warn(
+            "never-anything",
+            never.written.place(),
+            format!(
+                "`never`: {} exempts every tool from review, so neither `selectors` nor `always` asks: name the harmless tools, or write `selectors: []`",
+                quoted(&never.written.value)
+            ),
+        );
+    }
+}
+
+/// `default` beside a mode that decides every call.
+fn unused_default(subject: &Subject<'_, '_>, found: &mut Found) {
+    if let Some((place, Mode::Always(_))) = &subject.document.mode
+        && subject.document.default.is_some()
+    {
+        found.warn(
+            "unused-default",
+            *place,
+            "`mode` decides every call, so `default` has no effect: remove one of the two"
                 .to_owned(),
         );
     }

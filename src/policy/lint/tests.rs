@@ -157,7 +157,9 @@ tools:
     let message = &warnings(document)[0].message;
     assert!(message.contains("`disk.wipe`"), "{message}");
     assert_eq!(
-        found(&format!("selectors: ['@write']\n{document}")),
+        found(&format!(
+            "selectors: ['@read-only']\n{document}default: deny\n"
+        )),
         [],
         "there is no review to exempt it from"
     );
@@ -195,7 +197,7 @@ fn a_rule_that_allows_and_still_asks_is_said() {
     for quiet in [
         rule(", classes: [read-only]"),
         rule("") + "never: ['t*']\n",
-        rule("") + "selectors: [\"@read-only\"]\nnever: [t]\n",
+        rule("") + "selectors: [\"@destructive\"]\nnever: [t]\n",
         rule("") + "tools: [{tool: t, annotations: {readOnlyHint: true}}]\n",
     ] {
         assert_eq!(asked(&quiet), <[String; 0]>::default(), "{quiet}");
@@ -234,6 +236,39 @@ fn a_document_that_never_asks_is_said() {
     );
     assert_eq!(found("selectors: []\nalways: [t]\n"), []);
     assert_eq!(found("selectors: []\ndefault: ask\n"), []);
+}
+
+#[test]
+fn a_milder_class_selected_without_the_stricter_is_said() {
+    assert_eq!(
+        found("selectors: ['@write']\n"),
+        [("stricter-not-selected", 1, 1)]
+    );
+    let gap = "selectors: ['@read-only', '@destructive']\n";
+    assert_eq!(found(gap), [("stricter-not-selected", 1, 1)]);
+    assert!(warnings(gap)[0].message.contains("not `@write`"));
+    for stopped in [
+        "rules: [{id: r, tools: ['*'], classes: [destructive], decision: deny}]\n",
+        "default: deny\n",
+        "policy_port: {endpoint: 'http://127.0.0.1:7000'}\n",
+    ] {
+        assert_eq!(found(&format!("selectors: ['@write']\n{stopped}")), []);
+    }
+}
+
+#[test]
+fn never_over_every_tool_is_said() {
+    assert_eq!(found("never: [a, '*']\n"), [("never-anything", 1, 12)]);
+    assert_eq!(found("never: ['a*']\n"), []);
+}
+
+#[test]
+fn a_default_beside_a_mode_is_said() {
+    assert_eq!(
+        found("default: allow\nmode: deny\n"),
+        [("unused-default", 2, 7)]
+    );
+    assert_eq!(found("default: allow\nmode: auto\n"), []);
 }
 
 #[test]
