@@ -9,7 +9,9 @@
     reason = "a bench that cannot measure has nothing better to do than to say so and stop"
 )]
 
-use std::fmt::Write;
+#[path = "support/rules.rs"]
+mod rules;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,8 @@ use assent::domain::{
     Annotations, Decision, Id, Origin, Principal, RiskClass, Scope, Timestamp, ToolCall,
 };
 use assent::policy::{Facts, Policy, Source};
+
+use crate::rules::{CONDITION, with_rules};
 
 /// As many bytes as a model's call usually has.
 const ARGUMENTS: &str = include_str!("support/search.json").trim_ascii();
@@ -74,10 +78,7 @@ fn main() {
     });
     println!("{:40}{:>12.2}", "10,000 rules beside 10", all / ten);
     measure_compile("compile 10,000 rules, one condition", "");
-    measure_compile(
-        "compile 10,000 rules, all with a condition",
-        "when: \"args.limit > NUMBER && 'support' in principal.roles\", ",
-    );
+    measure_compile("compile 10,000 rules, all with a condition", CONDITION);
 }
 
 /// What a reload of so many rules costs, beside reading the file.
@@ -130,22 +131,6 @@ fn evaluate(policy: &Policy, call: &ToolCall, scope: &Scope) -> Decision {
     });
     assert_eq!(verdict.decision, Decision::Allow, "{verdict:?}");
     verdict.decision
-}
-
-/// So many rules, the last of which decides: most name a tool, each tenth a family of tools. All but the last have the
-/// condition, with a number of their own.
-fn with_rules(count: u32, condition: &str) -> String {
-    let mut text = "rules:\n".to_owned();
-    for number in 1..count {
-        let tool = if number % 10 == 0 { "*" } else { "update" };
-        let condition = condition.replace("NUMBER", &number.to_string());
-        let _ = writeln!(
-            text,
-            "  - {{id: rule-{number}, tools: [\"service_{number}.{tool}\"], {condition}decision: deny}}"
-        );
-    }
-    text.push_str("  - {id: last, tools: [\"crm.*\"], when: args.limit <= 500, decision: allow}\n");
-    text
 }
 
 fn compile(text: &str) -> Policy {

@@ -19,6 +19,10 @@ mod load;
 mod no_op;
 #[path = "support/opening.rs"]
 mod opening;
+#[path = "support/reload.rs"]
+mod reload;
+#[path = "support/rules.rs"]
+mod rules;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -36,11 +40,14 @@ use crate::calls::{Call, POLICY};
 use crate::child::{Server, free_address};
 use crate::load::{Load, Round, Target};
 use crate::opening::Opening;
+use crate::reload::Reload;
 
 /// The least part of the no-op's throughput that Decide (allow) reaches.
 const ALLOW_TARGET: f64 = 0.80;
 /// The same for a suspension opened on Redis.
 const SUSPEND_TARGET: f64 = 0.70;
+/// The most that loading ten thousand rules may take, and what it may make of the 99th percentile of decisions.
+const RELOAD_TARGET: (Duration, f64) = (Duration::from_secs(1), 1.5);
 /// Doing something takes longer than doing nothing: past this ratio something holds the no-op up.
 const PLAUSIBLE: f64 = 1.05;
 
@@ -65,11 +72,21 @@ struct Options {
     #[arg(long, default_value_t = 16)]
     in_flight: usize,
     /// Only this comparison.
-    #[arg(long, value_parser = ["allow", "suspend"])]
+    #[arg(long, value_parser = ["allow", "suspend", "reload"])]
     only: Option<String>,
     /// Be the no-op, with what is in this directory.
     #[arg(long, hide = true)]
     no_op: Option<PathBuf>,
+}
+
+impl Options {
+    fn load(&self) -> Load {
+        Load {
+            connections: self.connections,
+            in_flight: self.in_flight,
+            duration: Duration::from_millis(self.round),
+        }
+    }
 }
 
 #[tokio::main]
@@ -99,6 +116,9 @@ async fn main() -> ExitCode {
     if wanted("suspend") {
         met &= suspend(&options).await;
     }
+    if wanted("reload") {
+        met &= reload(&options).await;
+    }
     if options.check && !met {
         return ExitCode::FAILURE;
     }
@@ -109,7 +129,7 @@ async fn main() -> ExitCode {
 async fn allow(options: &Options) -> bool {
     let directory = TempDir::new().expect("there is a temporary directory");
     let store = format!("sqlite:{}", directory.path().join("assent.db").display());
-    let assent = start_assent(&directory, &store);
+    let assent = start_assent(&directory, &store, Path::new(POLICY));
     prepare(&assent, Call::Allow, directory.path()).await;
     let no_op = start_no_op(directory.path());
     let comparison = compare(options, Call::Allow, assent, no_op, None).await;
@@ -125,7 +145,7 @@ async fn suspend(options: &Options) -> bool {
         return false;
     };
     let url = format!("redis://{address}/");
-    let assent = start_assent(&directory, &url);
+    let assent = start_assent(&directory, &url, Path::new(POLICY));
     prepare(&assent, Call::Suspend, directory.path()).await;
     let opening = Opening::read(&url).await;
     let json = serde_json::to_vec(&opening).expect("an opening is text");
@@ -135,13 +155,32 @@ async fn suspend(options: &Options) -> bool {
     comparison.print("Decide (suspend) on Redis", SUSPEND_TARGET)
 }
 
-fn start_assent(directory: &TempDir, store: &str) -> Server {
+/// Decisions at a third of what the server can do, while it loads ten thousand rules and while it does not.
+async fn reload(options: &Options) -> bool {
+    let directory = TempDir::new().expect("there is a temporary directory");
+    let document = directory.path().join("policy.yaml");
+    let rules = rules::with_rules(10_000, rules::CONDITION);
+    fs::write(&document, rules).expect("the document can be written");
+    let store = format!("sqlite:{}", directory.path().join("assent.db").display());
+    let load = options.load();
+    let target = Target::connect(start_assent(&directory, &store, &document), "c", load).await;
+    target.round(Call::Allow).await;
+    let capacity = target.round(Call::Allow).await.throughput;
+    let per_second = capacity / 3.0;
+    let reloads =
+        reload::measure(target.server(), load, per_second, &document, options.pairs).await;
+    print_reloads(per_second, &reloads)
+}
+
+fn start_assent(directory: &TempDir, store: &str, policy: &Path) -> Server {
     let address = free_address();
     let mut command = Command::new(env!("CARGO_BIN_EXE_assent"));
     command
         .env_clear()
-        .args(["serve", "--policy", POLICY, "--store", store, "--listen"])
-        .arg(address.to_string());
+        .args(["serve", "--store", store, "--listen"])
+        .arg(address.to_string())
+        .arg("--policy")
+        .arg(policy);
     Server::start(&mut command, address, &directory.path().join("assent.log"))
 }
 
@@ -202,11 +241,7 @@ async fn compare(
     no_op: Server,
     opening: Option<&Opening>,
 ) -> Comparison {
-    let load = Load {
-        connections: options.connections,
-        in_flight: options.in_flight,
-        duration: Duration::from_millis(options.round),
-    };
+    let load = options.load();
     let assent = Target::connect(assent, "a", load).await;
     let no_op = Target::connect(no_op, "n", load).await;
     let mut comparison = Comparison {
@@ -297,6 +332,40 @@ fn print_rounds(name: &str, rounds: &[Round]) {
         1e3 * latency(50),
         1e3 * latency(99),
     );
+}
+
+/// Prints what reloads came to, and says whether the targets are met.
+fn print_reloads(per_second: f64, reloads: &[Reload]) -> bool {
+    let of = |part: fn(&Reload) -> f64| sorted(reloads.iter().map(part));
+    let took = of(|reload| reload.took.as_secs_f64());
+    let quiet = of(|reload| reload.quiet.as_secs_f64());
+    let during = of(|reload| reload.during.as_secs_f64());
+    let ratio = of(|reload| reload.during.as_secs_f64() / reload.quiet.as_secs_f64());
+    let (most, more) = RELOAD_TARGET;
+    println!(
+        "\nReload of 10,000 rules, each with a condition, at {per_second:.0} calls/s (open loop)"
+    );
+    let line = |name: &str, values: &[f64], unit: f64, suffix: &str| {
+        let at = |position: usize| values.get(position).copied().unwrap_or_default() * unit;
+        println!(
+            "{name:32}{:>10.2}{suffix}   from {:.2} to {:.2}",
+            median(values) * unit,
+            at(0),
+            at(values.len().saturating_sub(1)),
+        );
+    };
+    line("signal to new revision", &took, 1e3, " ms");
+    line("p99 without a reload", &quiet, 1e3, " ms");
+    line("p99 while it goes on", &during, 1e3, " ms");
+    line("ratio", &ratio, 1.0, "");
+    let met = median(&took) < most.as_secs_f64() && median(&ratio) <= more;
+    println!(
+        "{:32}{:>10}   {}",
+        "target",
+        format!("{more:.1}, {} s", most.as_secs()),
+        if met { "met" } else { "MISSED" }
+    );
+    met
 }
 
 fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {

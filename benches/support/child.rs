@@ -61,6 +61,13 @@ impl Server {
         format!("http://{}", self.address)
     }
 
+    /// Sends SIGHUP, at which Assent loads its policy again.
+    pub(crate) fn hang_up(&self) {
+        let mut kill = Command::new("kill");
+        let status = kill.args(["-HUP", &self.process.id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "{kill:?}");
+    }
+
     /// The processor time that the process has used so far; only Linux tells.
     pub(crate) fn cpu(&self) -> Option<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).ok()?;

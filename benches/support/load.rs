@@ -58,6 +58,10 @@ impl Target {
         }
     }
 
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
     /// Sends a call until the time is over, and waits for the last answers.
     ///
     /// # Panics
