@@ -13,6 +13,7 @@
 mod rules;
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use assent::arguments::Arguments;
@@ -28,14 +29,22 @@ const ARGUMENTS: &str = include_str!("support/search.json").trim_ascii();
 const MAX_BYTES: usize = 256 * 1024;
 const TOOL: &str = "crm.search_orders";
 
+/// The most that ten thousand rules may cost beside ten, if one of either concerns the tool.
+const RULES_TARGET: f64 = 1.2;
+/// The most nanoseconds that rules with one condition evaluated may take.
+const CONDITION_TARGET: f64 = 3000.0;
+/// The most that compiling ten thousand rules may take.
+const COMPILE_TARGET: Duration = Duration::from_secs(1);
+
 const SAMPLES: usize = 41;
 const SAMPLE: Duration = Duration::from_millis(10);
 const COMPILES: usize = 5;
 
-fn main() {
-    if !std::env::args().any(|argument| argument == "--bench") {
+fn main() -> ExitCode {
+    let given = |name: &str| std::env::args().any(|argument| argument == name);
+    if !given("--bench") {
         println!("measured by `cargo bench --bench decision`, not by `cargo test`");
-        return;
+        return ExitCode::SUCCESS;
     }
     let call = call();
     let scope = scope();
@@ -78,11 +87,21 @@ fn main() {
     });
     println!("{:40}{:>12.2}", "10,000 rules beside 10", all / ten);
     measure_compile("compile 10,000 rules, one condition", "");
-    measure_compile("compile 10,000 rules, all with a condition", CONDITION);
+    let compile = measure_compile("compile 10,000 rules, all with a condition", CONDITION);
+    let met = all / ten <= RULES_TARGET && all <= CONDITION_TARGET && compile < COMPILE_TARGET;
+    println!(
+        "{:40}{:>12}",
+        format!("target: {RULES_TARGET}, 3 µs, 1 s"),
+        if met { "met" } else { "MISSED" }
+    );
+    if given("--check") && !met {
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
 /// What a reload of so many rules costs, beside reading the file.
-fn measure_compile(name: &str, condition: &str) {
+fn measure_compile(name: &str, condition: &str) -> Duration {
     let text = with_rules(10_000, condition);
     let mut times: Vec<Duration> = (0..COMPILES)
         .map(|_| {
@@ -94,6 +113,7 @@ fn measure_compile(name: &str, condition: &str) {
     times.sort();
     let median = times.get(COMPILES / 2).copied().unwrap_or_default();
     println!("{name:43}{:>9.0} ms", median.as_secs_f64() * 1e3);
+    median
 }
 
 /// The median time of one run, in nanoseconds.
