@@ -41,7 +41,7 @@ impl<'s> Place<'s> {
             file: self.source.name.clone(),
             line: self.line,
             column: self.column,
-            message: message.into(),
+            message: printable(&message.into()),
         }
     }
 
@@ -51,25 +51,29 @@ impl<'s> Place<'s> {
     }
 }
 
+/// The text on one line, whatever a key or a value of the document holds.
+pub(super) fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            printable.extend(c.escape_default());
+        } else {
+            printable.push(c);
+        }
+    }
+    printable
+}
+
 /// The most characters of the offending text that a message quotes.
 const MAX_QUOTED_CHARS: usize = 120;
 
 /// The text in backticks, cut where it is long, on one line.
 pub(super) fn quoted(text: &str) -> String {
-    let mut quoted = String::from("`");
-    for (count, c) in text.trim_end().chars().enumerate() {
-        if count == MAX_QUOTED_CHARS {
-            quoted.push('…');
-            break;
-        }
-        if c.is_control() {
-            quoted.extend(c.escape_default());
-        } else {
-            quoted.push(c);
-        }
+    let text = text.trim_end();
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
+        Some((end, _)) => format!("`{}…`", printable(text.get(..end).unwrap_or_default())),
+        None => format!("`{}`", printable(text)),
     }
-    quoted.push('`');
-    quoted
 }
 
 /// The names in backticks, as a sentence lists them.

@@ -10,7 +10,7 @@ use std::fmt;
 
 use super::Source;
 use super::document::{Document, RuleDocument, Text};
-use super::error::{Place, PolicyError};
+use super::error::{Place, PolicyError, printable};
 use super::pattern::Glob;
 use super::tool_list::tool_pattern;
 use crate::classify::{Pin, Trust, classify};
@@ -137,7 +137,7 @@ impl Found {
             file: place.source.name.clone(),
             line: place.line,
             column: place.column,
-            message,
+            message: printable(&message),
         });
     }
 }

@@ -204,6 +204,12 @@ fn what_is_wrong_with_a_document_is_said_with_its_place() {
         ),
         ("mode: auto\n  rules: x\n", "policy.yaml:2:", "not YAML"),
         ("mode: 'auto\n", "policy.yaml:", "not YAML"),
+        // A tab in a key does not reach the screen.
+        (
+            "\"a\\tb\": !x y\n",
+            "policy.yaml:1:9: `a\\tb`: `!x` is a YAML tag",
+            "",
+        ),
         (
             "%YAML 1.2\n---\nmode: auto\n",
             "policy.yaml:1:1: ",
