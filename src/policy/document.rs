@@ -13,7 +13,7 @@ pub(super) use self::parts::{CLASSES, ORIGINS, call_annotations};
 
 use self::parts::{grants, limits, pin, rule, suspensions, wrapper};
 use super::error::{Place, PolicyError, quoted};
-use super::fields::{Keys, choice, choices, id, items, texts};
+use super::fields::{Keys, choice, choices, exact_id, items, texts};
 use super::port::{PortSettings, policy_port};
 use super::yaml::{self, Entry, Kind, Node, Type};
 use super::{Limits, Source};
@@ -124,6 +124,11 @@ impl<'s> Text<'s> {
 
     pub(super) fn place(&self) -> Place<'s> {
         self.node.place
+    }
+
+    /// Whether YAML made one line of several.
+    pub(super) fn is_folded(&self) -> bool {
+        self.node.is_folded()
     }
 
     /// The place of one of its characters, as far as the source shows it.
@@ -238,7 +243,7 @@ impl<'s> Document<'s> {
             for item in texts(entry)? {
                 self.trusted_servers
                     .get_or_insert_default()
-                    .push(id("trusted_servers", &item)?);
+                    .push(exact_id("trusted_servers", &item)?);
             }
             self.trusted_servers.get_or_insert_default();
         }

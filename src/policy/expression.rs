@@ -137,7 +137,7 @@ fn compile_one(text: &Text<'_>, table: &mut Table) -> Result<Condition, PolicyEr
             quoted(source)
         ))
     };
-    brackets::check(source).map_err(refused)?;
+    brackets::check(source, text.is_folded()).map_err(refused)?;
     let parse = AssertUnwindSafe(|| ENV.parser().parse_with_source_info(source));
     let (expression, info) = match catch_unwind(parse) {
         Ok(Ok(parsed)) => parsed,
@@ -262,6 +262,10 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
         (slots::ADD, operators::add as Function),
         (slots::EQUALS, operators::equals),
         (slots::DIFFERS, operators::differs),
+        (slots::LESS, operators::less),
+        (slots::LESS_EQUALS, operators::less_equals),
+        (slots::GREATER, operators::greater),
+        (slots::GREATER_EQUALS, operators::greater_equals),
         (slots::IN, operators::is_in),
         (slots::MATCHES, pattern::matches),
     ] {

@@ -14,7 +14,7 @@ use super::error::{Place, PolicyError, quoted};
 /// The most levels a document may nest; a policy needs six.
 const MAX_DEPTH: usize = 24;
 /// The most bytes one document may have.
-pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
+pub const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Something in a document, with its place.
 #[derive(Debug)]
@@ -112,6 +112,14 @@ impl<'s> Node<'s> {
         }
     }
 
+    /// Whether it is a scalar of which YAML has made one line of several.
+    pub(super) fn is_folded(&self) -> bool {
+        match &self.kind {
+            Kind::Scalar(scalar) => !scalar.literal && scalar.raw.trim_end().contains('\n'),
+            Kind::List(_) | Kind::Map(_) => false,
+        }
+    }
+
     /// The place of one of the characters of a scalar, where the source shows the text as it is; else the scalar's own.
     pub(super) fn place_of_char(&self, offset: usize) -> Place<'s> {
         let Kind::Scalar(scalar) = &self.kind else {
@@ -146,8 +154,7 @@ impl<'s> Node<'s> {
 pub(super) fn read(source: &Source) -> Result<Option<Node<'_>>, PolicyError> {
     if source.text.len() > MAX_BYTES {
         return Err(Place::start(source).error(format!(
-            "the document has {} bytes, at most {MAX_BYTES} are allowed: split it into several files",
-            source.text.len()
+            "the document has more than {MAX_BYTES} bytes: split it into several files"
         )));
     }
     let mut options = granit_parser::options! {
@@ -196,12 +203,16 @@ impl<'s> Reader<'s> {
             let marker = *error.marker();
             let place = self.marked(marker);
             let line = self.line(place.line);
-            let hint = indicator(line).map_or_else(String::new, |c| {
-                format!(
+            let hint = match indicator(line) {
+                Some(c) => format!(
                     ": a text that starts with `{}` must be in quotes",
                     c.escape_debug()
-                )
-            });
+                ),
+                None if error.info().contains("mapping values are not allowed") => {
+                    ": a text that holds `: ` must be in quotes".to_owned()
+                }
+                None => String::new(),
+            };
             place.error(format!(
                 "this is not YAML: {}: {}{hint}",
                 error.info(),

@@ -16,8 +16,9 @@ enum Before {
     Other,
 }
 
-/// Refuses brackets that nest too deep, and `!!` and `--`, which only look as if they said something.
-pub(super) fn check(source: &str) -> Result<(), Problem> {
+/// Refuses brackets that nest too deep, and `!!` and `--`, which only look as if they said something. In a text of which
+/// YAML has made one line of several, a comment is refused too: it would take what was meant to follow with it.
+pub(super) fn check(source: &str, is_folded: bool) -> Result<(), Problem> {
     let chars: Vec<char> = source.chars().collect();
     let at = |index: usize| chars.get(index).copied();
     let mut levels: usize = 0;
@@ -34,6 +35,12 @@ pub(super) fn check(source: &str) -> Result<(), Problem> {
             '`' => {
                 index = find(&chars, index, '`');
                 Before::Value
+            }
+            '/' if at(index) == Some('/') && is_folded => {
+                return Err(Problem {
+                    offset: start,
+                    message: "YAML has made one line of these, so the comment goes on to the end: write `when: |`, which keeps the lines".to_owned(),
+                });
             }
             '/' if at(index) == Some('/') => {
                 index = find(&chars, index, '\n');

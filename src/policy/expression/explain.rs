@@ -51,8 +51,14 @@ pub(super) fn syntax(source: &str, errors: &ParseErrors) -> Problem {
             }
             Some(_) | None => match text.strip_prefix("reserved identifier: ") {
                 Some(word) => format!("`{word}` is reserved in CEL and can be no name"),
-                // What else the parser says is of its own types.
-                None => "this is no CEL expression".to_owned(),
+                // Of its own types the parser speaks with an exclamation.
+                None if text.contains("Error") || text.ends_with('!') => {
+                    "this is no CEL expression".to_owned()
+                }
+                None => format!(
+                    "this is no CEL expression: {}",
+                    text.replace('\'', "`").replace('\n', " ")
+                ),
             },
         }
     };

@@ -70,7 +70,8 @@ pub(super) fn instead_of_operator_at(source: &str, offset: usize) -> String {
         word_before,
     ]
     .iter()
-    .find_map(|written| OPERATORS.iter().find(|(other, _)| other == written))
+    .map(|written| written.to_lowercase())
+    .find_map(|written| OPERATORS.iter().find(|(other, _)| *other == written))
     .map_or_else(String::new, |(_, own)| format!(": write `{own}`"))
 }
 
@@ -88,6 +89,7 @@ mod tests {
             ("a <> 1", 3, "`!=`"),
             ("a and b", 2, "`&&`"),
             ("not b", 4, "`!`"),
+            ("a OR b", 2, "`||`"),
             ("é or b", 2, "`||`"),
         ] {
             let hint = instead_of_operator_at(source, offset);

@@ -4,7 +4,9 @@ use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
 
 use super::facts::Read;
 use super::library::TYPES;
-use super::slots::{ADD, DIFFERS, EQUALS, IN, MATCHES, Table, slot_of};
+use super::slots::{
+    ADD, DIFFERS, EQUALS, GREATER, GREATER_EQUALS, IN, LESS, LESS_EQUALS, MATCHES, Table, slot_of,
+};
 
 /// A type, where numbers are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +161,10 @@ fn kind_of_call(call: &CallExpr, table: &Table) -> Option<Kind> {
             | operators::NOT_EQUALS
             | EQUALS
             | DIFFERS
+            | LESS
+            | LESS_EQUALS
+            | GREATER
+            | GREATER_EQUALS
             | IN
             | MATCHES
             | "bool"

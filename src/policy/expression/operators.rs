@@ -2,8 +2,10 @@
 //!
 //! CEL's `==`, `!=` and `in` are false (or true) of values of different types. Here such a comparison fails: whoever
 //! calls chooses the types, and a rule that denies `args.env == 'prod'` must not be left behind by `["prod"]`. Numbers
-//! are one type, compared by their exact values, and `null` may be compared with anything, as `x == null` asks whether
-//! there is a value.
+//! are one type, compared by their exact values (the interpreter rounds an integer beside a double), and `null` may be
+//! compared with anything, as `x == null` asks whether there is a value.
+
+use std::cmp::Ordering;
 
 use cel::ExecutionError;
 use cel::common::types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelUInt, Kind};
@@ -67,6 +69,61 @@ fn compare(operator: &str, operands: &Operands<'_, '_>) -> Result<bool, Executio
     equal(left.as_ref(), right.as_ref()).map_err(|Mismatch(types)| mismatch(operator, types))
 }
 
+/// `<`.
+pub(super) fn less<'b, 'v>(operands: Operands<'b, 'v>) -> Outcome<'b, 'v> {
+    order("_<_", &operands, Ordering::is_lt)
+}
+
+/// `<=`.
+pub(super) fn less_equals<'b, 'v>(operands: Operands<'b, 'v>) -> Outcome<'b, 'v> {
+    order("_<=_", &operands, Ordering::is_le)
+}
+
+/// `>`.
+pub(super) fn greater<'b, 'v>(operands: Operands<'b, 'v>) -> Outcome<'b, 'v> {
+    order("_>_", &operands, Ordering::is_gt)
+}
+
+/// `>=`.
+pub(super) fn greater_equals<'b, 'v>(operands: Operands<'b, 'v>) -> Outcome<'b, 'v> {
+    order("_>=_", &operands, Ordering::is_ge)
+}
+
+fn order<'b, 'v>(
+    operator: &str,
+    operands: &Operands<'b, 'v>,
+    holds: fn(Ordering) -> bool,
+) -> Outcome<'b, 'v> {
+    let [left, right] = operands.as_slice() else {
+        return Err(ExecutionError::missing_argument_or_target());
+    };
+    let (left, right) = (left.as_ref(), right.as_ref());
+    let mixed = || mismatch(operator, [left, right].map(type_name));
+    let doubles = [left, right].map(|value| value.downcast_ref::<CelDouble>());
+    let ordering = match (integer(left), integer(right), doubles) {
+        (Some(integer), _, [_, Some(double)]) => exactly(integer, *double.inner()),
+        (_, Some(integer), [Some(double), _]) => {
+            exactly(integer, *double.inner()).map(Ordering::reverse)
+        }
+        _ => {
+            let comparer = left.as_comparer().ok_or_else(mixed)?;
+            comparer.compare(right).ok()
+        }
+    };
+    let ordering = ordering.ok_or_else(mixed)?;
+    Ok(CowVal::owned(CelBool::from(holds(ordering))))
+}
+
+/// How an integer is to a double, neither of them rounded; none where the double is no number.
+fn exactly(integer: i128, double: f64) -> Option<Ordering> {
+    let whole = double.trunc();
+    // The digits of a whole double are those of the integer itself, however large.
+    match format!("{whole:.0}").parse::<i128>() {
+        Ok(whole) => Some(integer.cmp(&whole).then(0.0.partial_cmp(&double.fract())?)),
+        Err(_) => 0.0.partial_cmp(&double),
+    }
+}
+
 /// `in`: of a list what `list.exists(e, e == value)` is; of a map whether it has the key.
 pub(super) fn is_in<'b, 'v>(operands: Operands<'b, 'v>) -> Outcome<'b, 'v> {
     let [value, container] = operands.as_slice() else {
@@ -124,15 +181,15 @@ fn equal(left: &dyn Val, right: &dyn Val) -> Result<bool, Mismatch> {
 }
 
 /// Whether an integer is that double, and not only rounded to it.
-fn is_exactly(integer: &dyn Val, double: f64) -> bool {
-    let int = integer
-        .downcast_ref::<CelInt>()
-        .map(|int| i128::from(*int.inner()));
-    let uint = integer
-        .downcast_ref::<CelUInt>()
-        .map(|uint| i128::from(*uint.inner()));
-    // The digits of a whole double are those of the integer itself, however large.
-    int.or(uint) == format!("{double:.0}").parse().ok()
+fn is_exactly(value: &dyn Val, double: f64) -> bool {
+    integer(value).and_then(|integer| exactly(integer, double)) == Some(Ordering::Equal)
+}
+
+fn integer(value: &dyn Val) -> Option<i128> {
+    let int = value.downcast_ref::<CelInt>();
+    let uint = value.downcast_ref::<CelUInt>();
+    int.map(|int| i128::from(*int.inner()))
+        .or_else(|| uint.map(|uint| i128::from(*uint.inner())))
 }
 
 fn equal_lists(left: &CelList<'_>, right: &CelList<'_>) -> Result<bool, Mismatch> {

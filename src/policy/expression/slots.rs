@@ -6,10 +6,14 @@ use super::Conditions;
 use super::facts::Read;
 use super::pattern::Pattern;
 
-/// What `check` puts for `+`, `==`, `!=`, `in`, for what a comprehension goes over, and for `matches`.
+/// What `check` puts for `+`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, for what a comprehension goes over, and for `matches`.
 pub(super) const ADD: &str = "@add";
 pub(super) const EQUALS: &str = "@equals";
 pub(super) const DIFFERS: &str = "@differs";
+pub(super) const LESS: &str = "@less";
+pub(super) const LESS_EQUALS: &str = "@less_equals";
+pub(super) const GREATER: &str = "@greater";
+pub(super) const GREATER_EQUALS: &str = "@greater_equals";
 pub(super) const IN: &str = "@is_in";
 pub(super) const RANGE: &str = "@range";
 pub(super) const MATCHES: &str = "@matches";

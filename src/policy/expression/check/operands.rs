@@ -8,7 +8,9 @@ use crate::policy::error::{listed, quoted, suggestion};
 use crate::policy::expression::explain;
 use crate::policy::expression::facts::Read;
 use crate::policy::expression::kinds::{Kind, kind, kinds_of_elements};
-use crate::policy::expression::slots::{ADD, DIFFERS, EQUALS, IN, MATCHES, slot_of};
+use crate::policy::expression::slots::{
+    ADD, DIFFERS, EQUALS, GREATER, GREATER_EQUALS, IN, LESS, LESS_EQUALS, MATCHES, slot_of,
+};
 
 impl Checker<'_> {
     /// The operator that stands for one with these operands (see `operators`). Operands that it could only fail with are
@@ -65,7 +67,15 @@ impl Checker<'_> {
                 self.alike(id, &name, &kinds)?;
                 exact(left);
                 exact(right);
-                return Ok(name);
+                if rounds_nothing(left) || rounds_nothing(right) {
+                    return Ok(name);
+                }
+                match name.as_str() {
+                    operators::LESS => LESS,
+                    operators::LESS_EQUALS => LESS_EQUALS,
+                    operators::GREATER => GREATER,
+                    _ => GREATER_EQUALS,
+                }
             }
             _ => return Ok(name),
         };
@@ -201,6 +211,19 @@ fn exact(operand: &mut IdedExpr) {
                 operand.expr = Expr::Literal(LiteralValue::UInt(uint.into()));
             }
         }
+    }
+}
+
+/// Whether comparing anything with this is exact as the interpreter does it, which rounds an integer beside a double:
+/// with a text, with a fraction, and with an integer that a double holds.
+fn rounds_nothing(operand: &IdedExpr) -> bool {
+    const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
+    match &operand.expr {
+        Expr::Literal(LiteralValue::Int(int)) => int.inner().unsigned_abs() < EXACT,
+        Expr::Literal(LiteralValue::UInt(uint)) => *uint.inner() < EXACT,
+        Expr::Literal(LiteralValue::Double(double)) => double.inner().fract() != 0.0,
+        Expr::Literal(_) => true,
+        _ => false,
     }
 }
 
