@@ -162,8 +162,16 @@ pub(super) fn boolean(entry: &Entry<'_>) -> Result<bool, PolicyError> {
         },
         Kind::List(_) | Kind::Map(_) => {}
     }
+    let instead = match &entry.value.kind {
+        Kind::Scalar(scalar) => match scalar.text.to_lowercase().as_str() {
+            "true" | "yes" | "on" => ": write `true`, without quotes",
+            "false" | "no" | "off" => ": write `false`, without quotes",
+            _ => "",
+        },
+        Kind::List(_) | Kind::Map(_) => "",
+    };
     Err(entry.value.place.error(format!(
-        "`{}`: expected `true` or `false`, found {}",
+        "`{}`: expected `true` or `false`, found {}{instead}",
         entry.key,
         entry.value.describe()
     )))
@@ -214,6 +222,17 @@ pub(super) fn id(key: &str, text: &Text<'_>) -> Result<Id, PolicyError> {
         text.place()
             .error(format!("`{key}`: {} {error}", quoted(&text.value)))
     })
+}
+
+/// As [`id`], where somebody may have meant a pattern: read as an id, it would name nothing.
+pub(super) fn exact_id(key: &str, text: &Text<'_>) -> Result<Id, PolicyError> {
+    if let Some(at) = text.value.chars().position(|c| "*?[".contains(c)) {
+        return Err(text.place_of_char(at).error(format!(
+            "`{key}`: {} looks like a pattern, and only an id can stand here: name each of them",
+            quoted(&text.value)
+        )));
+    }
+    id(key, text)
 }
 
 fn string<'s>(key: &str, node: Node<'s>) -> Result<Text<'s>, PolicyError> {

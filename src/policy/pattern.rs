@@ -115,6 +115,13 @@ impl Glob {
         })
     }
 
+    /// A bound on what matching a text costs, in nanoseconds or so: each character is looked at once.
+    pub(super) fn cost(&self, text: &str, is_ascii: bool) -> u64 {
+        let each = self.middle.iter().map(|run| run.cost_per_byte(is_ascii));
+        let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        bytes.saturating_mul(each.max().unwrap_or_default())
+    }
+
     /// Whether the whole text matches.
     pub(super) fn matches(&self, text: &str) -> bool {
         let Some(mut rest) = self.first.strip_prefix(text) else {
@@ -211,6 +218,14 @@ impl Element {
             Self::Class(class) => class.matches(c),
         }
     }
+
+    /// How much a character is compared with.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Char(_) | Self::Any => 1,
+            Self::Class(class) => class.ranges.len(),
+        }
+    }
 }
 
 impl Run {
@@ -249,6 +264,21 @@ impl Run {
                 .collect();
         }
         self
+    }
+
+    /// What looking for it costs for each byte of a text.
+    fn cost_per_byte(&self, is_ascii: bool) -> u64 {
+        if self.literal.is_some() {
+            return 2;
+        }
+        let looked_up = 4 * self.ascii.len();
+        let compared = if is_ascii {
+            0
+        } else {
+            // Any other character is compared with all that could stand there.
+            self.elements.iter().map(Element::weight).sum()
+        };
+        u64::try_from(looked_up + compared).unwrap_or(u64::MAX)
     }
 
     /// What follows the run at the start of the text.

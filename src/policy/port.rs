@@ -62,7 +62,9 @@ impl PortEndpoint {
             )?;
         let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
         if !digits || port.parse::<u16>().unwrap_or(0) == 0 {
-            return Err("the port must be a number from 1 to 65535: write `http://HOST:PORT`");
+            return Err(
+                "the port must be a number from 1 to 65535, with no path behind it: write `http://HOST:PORT`",
+            );
         }
         if !is_host(host) {
             return Err(

@@ -8,6 +8,9 @@ use super::pattern::Glob;
 use super::trace::{Check, Finding, List, ListHit, RuleStep};
 use crate::domain::{ApprovalTerms, Decision, Origin, RiskClass};
 
+/// The most that the lists of one rule may cost, in nanoseconds or so.
+const MAX_LISTS_COST: u64 = 20_000_000;
+
 /// A compiled rule. Its tool patterns are in the policy's index.
 #[derive(Debug)]
 pub(super) struct Rule {
@@ -76,7 +79,6 @@ impl Rule {
         rule: RuleDocument<'_>,
         when: Option<Condition>,
         approval: &ApprovalTerms,
-        warnings: &mut Vec<String>,
     ) -> Result<Self, PolicyError> {
         let RuleDocument {
             id,
@@ -110,9 +112,9 @@ impl Rule {
                 condition,
                 text: text.value,
             }),
-            denylist: argument_patterns("denylist", &denylist, warnings)?,
-            sensitive: argument_patterns("sensitive", &sensitive, warnings)?,
-            allowlist: argument_patterns("allowlist", &allowlist, warnings)?,
+            denylist: argument_patterns("denylist", &denylist)?,
+            sensitive: argument_patterns("sensitive", &sensitive)?,
+            allowlist: argument_patterns("allowlist", &allowlist)?,
         })
     }
 
@@ -147,8 +149,10 @@ impl Rule {
                 Truth::Failed(why) => return Answer::Fails(Check::When, why),
             }
         }
-        let (decision, by) = self.decide(facts);
-        Answer::Decides(decision, by)
+        match self.decide(facts) {
+            Ok((decision, by)) => Answer::Decides(decision, by),
+            Err(why) => Answer::Fails(Check::Lists, why),
+        }
     }
 
     /// The answer, for whoever follows the evaluation.
@@ -200,30 +204,42 @@ impl Rule {
                 let text = self.when.as_ref().map_or("", |when| when.text.as_str());
                 format!("{} is false", quoted(text))
             }
+            Check::Lists => "its lists do not match".to_owned(),
         }
     }
 
     /// What a rule that matches decides: denylist before sensitive before allowlist before its decision.
-    fn decide(&self, facts: &Facts<'_>) -> (Decision, Option<Hit<'_>>) {
-        if self.denylist.is_empty() && self.sensitive.is_empty() && self.allowlist.is_empty() {
-            return (self.decision, None);
+    fn decide(&self, facts: &Facts<'_>) -> Result<(Decision, Option<Hit<'_>>), String> {
+        let lists = [&self.denylist, &self.sensitive, &self.allowlist];
+        if lists.iter().all(|list| list.is_empty()) {
+            return Ok((self.decision, None));
         }
         let arguments = facts.call.arguments.spaced();
-        if let Some(hit) = first_hit(List::Denylist, &self.denylist, &arguments) {
-            (Decision::Deny, Some(hit))
-        } else if let Some(hit) = first_hit(List::Sensitive, &self.sensitive, &arguments) {
-            (Decision::Ask, Some(hit))
-        } else if self.allowlist.is_empty() {
-            (self.decision, None)
-        } else if let Some(hit) = first_hit(List::Allowlist, &self.allowlist, &arguments) {
-            (Decision::Allow, Some(hit))
-        } else {
-            let miss = Hit {
-                list: List::Allowlist,
-                pattern: None,
-            };
-            (Decision::Ask, Some(miss))
+        let is_ascii = arguments.is_ascii();
+        let globs = lists.into_iter().flatten();
+        let cost = globs.fold(0, |sum: u64, glob| {
+            sum.saturating_add(glob.glob.cost(&arguments, is_ascii))
+        });
+        if cost > MAX_LISTS_COST {
+            return Err("its lists would take too long with these arguments".to_owned());
         }
+        let (decision, by) =
+            if let Some(hit) = first_hit(List::Denylist, &self.denylist, &arguments) {
+                (Decision::Deny, Some(hit))
+            } else if let Some(hit) = first_hit(List::Sensitive, &self.sensitive, &arguments) {
+                (Decision::Ask, Some(hit))
+            } else if self.allowlist.is_empty() {
+                (self.decision, None)
+            } else if let Some(hit) = first_hit(List::Allowlist, &self.allowlist, &arguments) {
+                (Decision::Allow, Some(hit))
+            } else {
+                let miss = Hit {
+                    list: List::Allowlist,
+                    pattern: None,
+                };
+                (Decision::Ask, Some(miss))
+            };
+        Ok((decision, by))
     }
 }
 
@@ -235,11 +251,7 @@ fn first_hit<'r>(list: List, globs: &'r [ArgumentGlob], arguments: &str) -> Opti
     })
 }
 
-fn argument_patterns(
-    key: &str,
-    patterns: &[Text<'_>],
-    warnings: &mut Vec<String>,
-) -> Result<Vec<ArgumentGlob>, PolicyError> {
+fn argument_patterns(key: &str, patterns: &[Text<'_>]) -> Result<Vec<ArgumentGlob>, PolicyError> {
     let mut globs = Vec::with_capacity(patterns.len());
     for pattern in patterns {
         let glob = Glob::arguments(&pattern.value).map_err(|error| {
@@ -249,26 +261,10 @@ fn argument_patterns(
                 quoted(&pattern.value)
             ))
         })?;
-        if let Some(message) = unmatched(key, &pattern.value) {
-            warnings.push(format!("{}: {message}", pattern.place().describe()));
-        }
         globs.push(ArgumentGlob {
             glob,
             text: pattern.value.clone(),
         });
     }
     Ok(globs)
-}
-
-/// What is wrong with a glob over the arguments that can match none.
-pub(super) fn unmatched(key: &str, pattern: &str) -> Option<String> {
-    let glob = Glob::arguments(pattern).ok()?;
-    if glob.can_match_an_object() {
-        return None;
-    }
-    Some(format!(
-        "`{key}`: {} can match no arguments, as they are one JSON object from `{{` to `}}`: write {}",
-        quoted(pattern),
-        quoted(&format!("*{}*", pattern.trim_matches('*')))
-    ))
 }

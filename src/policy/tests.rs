@@ -114,7 +114,6 @@ limits: {max_arguments_bytes: 262144, max_payload_bytes: 262144, pending_per_ses
 fn the_whole_document_of_the_contract_loads() {
     let policy = policy(WHOLE);
     assert!(!policy.allows_everything());
-    assert_eq!(policy.warnings(), &[] as &[String]);
     assert_eq!(policy.limits(), &Limits::default());
     assert_eq!(policy.revision().len(), 16);
     let manager = ApproverRule {
@@ -414,6 +413,26 @@ fn what_is_wrong_with_a_document_is_said_with_its_place() {
             "always: [~]\n",
             "policy.yaml:1:10: `always`: expected a text, found nothing",
             "",
+        ),
+        (
+            "wrappers: [{tool: 'call_*', name: /tool}]\n",
+            "policy.yaml:1:25: `tool`: `call_*` looks like a pattern",
+            "",
+        ),
+        (
+            "tools: [{tool: 'client.[ab]', annotations: {readOnlyHint: true}}]\n",
+            "policy.yaml:1:24: `tool`: `client.[ab]` looks like a pattern",
+            "",
+        ),
+        (
+            "tools: [{tool: a, server: '?', annotations: {readOnlyHint: true}}]\n",
+            "policy.yaml:1:28: `server`: `?` looks like a pattern",
+            "",
+        ),
+        (
+            "trusted_servers: ['git*']\n",
+            "policy.yaml:1:23: `trusted_servers`: `git*` looks like a pattern",
+            "name each of them",
         ),
         (
             "trusted_servers: ['']\n",
@@ -957,15 +976,40 @@ fn a_selector_is_no_pattern_of_tools() {
 }
 
 #[test]
-fn a_glob_that_no_arguments_can_match_is_warned_about() {
-    let policy =
-        policy("rules: [{id: r, tools: ['*'], decision: ask, denylist: ['rm *', '*rm*']}]\n");
+fn lists_that_would_take_too_long_deny() {
+    let globs = |count: usize| {
+        let globs: Vec<String> = (0..count).map(|n| format!("'*[rR][mM] ?{n}*'")).collect();
+        policy(&format!(
+            "rules: [{{id: r, tools: ['*'], decision: allow, denylist: [{}]}}]\n",
+            globs.join(", ")
+        ))
+    };
+    let arguments = |letter: &str, bytes: usize| {
+        let text = letter.repeat(bytes / letter.len());
+        call("t", &format!(r#"{{"x": "{text}"}}"#))
+    };
+    let decision = |policy: &Policy, call: &ToolCall| evaluate(policy, call).decision;
+    assert_eq!(decision(&globs(10), &arguments("a", 200_000)), Allow);
+    let too_many = globs(100);
+    let verdict = evaluate(&too_many, &arguments("a", 200_000));
     assert_eq!(
-        policy.warnings(),
-        [
-            "policy.yaml:1:57: `denylist`: `rm *` can match no arguments, as they are one JSON object from `{` to `}`: write `*rm *`"
-        ]
+        (verdict.decision, verdict.reason.as_deref()),
+        (
+            Deny,
+            Some(
+                "rule `r` could not be evaluated: its lists would take too long with these arguments"
+            )
+        )
     );
+    assert_eq!(decision(&too_many, &arguments("a", 2_000)), Allow);
+    // Other letters are compared one by one.
+    let wild = format!(
+        "rules: [{{id: r, tools: ['*'], decision: allow, denylist: ['*{}[x]*']}}]\n",
+        "?".repeat(4000)
+    );
+    let wild = policy(&wild);
+    assert_eq!(decision(&wild, &arguments("é", 200_000)), Deny);
+    assert_eq!(decision(&wild, &arguments("é", 1_000)), Allow);
 }
 
 #[test]

@@ -63,6 +63,8 @@ pub enum Check {
     Origins,
     /// `when`.
     When,
+    /// `denylist`, `sensitive` and `allowlist`, which skip no rule but can fail.
+    Lists,
 }
 
 impl Check {
@@ -72,6 +74,7 @@ impl Check {
             Self::Classes => "classes",
             Self::Origins => "origins",
             Self::When => "when",
+            Self::Lists => "lists",
         }
     }
 }

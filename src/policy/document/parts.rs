@@ -14,7 +14,7 @@ use crate::domain::{
 use crate::policy::Limits;
 use crate::policy::error::{Place, PolicyError, listed, quoted, suggestion};
 use crate::policy::fields::{
-    Keys, boolean, choice, choices, count, duration, id, short_text, text, texts,
+    Keys, boolean, choice, choices, count, duration, exact_id, id, short_text, text, texts,
 };
 use crate::policy::yaml::{Entry, Node};
 
@@ -190,9 +190,9 @@ pub(super) fn pin<'s>(node: Node<'s>) -> Result<PinDocument<'s>, PolicyError> {
     let tool = text(keys.require("tool")?)?;
     Ok(PinDocument {
         place: tool.place(),
-        tool: id("tool", &tool)?,
+        tool: exact_id("tool", &tool)?,
         server: match keys.take("server") {
-            Some(entry) => id("server", &text(entry)?)?,
+            Some(entry) => exact_id("server", &text(entry)?)?,
             None => Id::default(),
         },
         annotations: annotations(keys.require("annotations")?)?,
@@ -265,7 +265,7 @@ pub(super) fn wrapper<'s>(node: Node<'s>) -> Result<WrapperDocument<'s>, PolicyE
         arguments: pointer("arguments")?,
         name: text(keys.require("name")?)?,
         place: tool.place(),
-        tool: id("tool", &tool)?,
+        tool: exact_id("tool", &tool)?,
     })
 }
 
