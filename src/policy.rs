@@ -35,10 +35,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 pub use self::error::PolicyError;
-pub use self::lint::{Warning, lint};
+pub use self::lint::Warning;
 pub use self::port::{PortEndpoint, PortSettings};
 pub use self::trace::{Check, Finding, List, ListHit, RuleStep, RuleTrace, Untraced};
 pub use self::wrapper::{Doubt, Resolved, Unresolved};
+pub use self::yaml::MAX_BYTES;
 
 use self::compile::revision;
 use self::expression::{Conditions, Evaluation, Input};
@@ -112,7 +113,7 @@ pub struct Policy {
     claim_lease: Duration,
     grants_expire: Duration,
     limits: Limits,
-    warnings: Vec<String>,
+    warnings: Vec<Warning>,
 }
 
 /// What a decision is made from.
@@ -196,8 +197,8 @@ impl Policy {
             && self.port.is_none()
     }
 
-    /// What `assent check` should tell whoever wrote the document: `FILE:LINE:COLUMN: text`. The document is usable.
-    pub fn warnings(&self) -> &[String] {
+    /// What is allowed in the document and hardly meant, in the order of the places. The document is usable.
+    pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
@@ -381,8 +382,9 @@ impl Policy {
         &self.limits
     }
 
-    /// The title that rules see: the catalogue's, where it has one, as it replaces what the caller sent.
-    fn title<'a>(&'a self, call: &'a ToolCall) -> &'a str {
+    /// The title that rules and people see: the catalogue's, where it has one, as it replaces what the caller sent.
+    /// May be empty.
+    pub fn title<'a>(&'a self, call: &'a ToolCall) -> &'a str {
         let pinned = match self.pin(call) {
             Pin::Replaces(pin) | Pin::ReplacesWithin { pin, .. } => Some(pin),
             Pin::Limits(_) | Pin::None => None,

@@ -94,12 +94,10 @@ pub async fn serve(settings: Settings) -> Result<(), StartError> {
     // Whoever closed standard output does not want to know.
     let _ = io::stdout().write_all(announcement(&settings, &address, &policy, &*store).as_bytes());
     tracing::info!(%address, store = %settings.store, revision = policy.revision(), "serving");
-    for warning in policy
-        .warnings()
-        .iter()
-        .chain(&store.warnings())
-        .chain(&settings.warnings)
-    {
+    for warning in policy.warnings() {
+        tracing::warn!("{warning}");
+    }
+    for warning in store.warnings().iter().chain(&settings.warnings) {
         tracing::warn!("{warning}");
     }
 
@@ -248,12 +246,14 @@ fn announcement(
         );
     }
     say("callers", reach(address));
-    for warning in policy
-        .warnings()
-        .iter()
-        .chain(&store.warnings())
-        .chain(&settings.warnings)
-    {
+    if let (Some(path), count @ 1..) = (&settings.policy, policy.warnings().len()) {
+        let (path, s) = (path.display(), if count == 1 { "" } else { "s" });
+        say(
+            "warning",
+            &format!("`assent check {path}` warns of {count} thing{s} in the policy"),
+        );
+    }
+    for warning in store.warnings().iter().chain(&settings.warnings) {
         say("warning", warning);
     }
     let server = server_flag(address);

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::document::{Document, Mode, PinDocument, RuleDocument, Text};
 use super::error::{Place, PolicyError};
 use super::expression;
+use super::lint::lint;
 use super::rules::Rule;
 use super::tool_list::{ToolList, tool_pattern};
 use super::wrapper::Wrappers;
@@ -35,7 +36,10 @@ impl Policy {
             });
         }
         let document = Document::read(sources)?;
-        Self::build(document, revision(sources))
+        let warnings = lint(&document, sources);
+        let mut policy = Self::build(document, revision(sources))?;
+        policy.warnings = warnings?;
+        Ok(policy)
     }
 
     /// Whether these are the texts that were compiled.
@@ -77,10 +81,6 @@ impl Policy {
             ];
         }
         policy.wrappers = Wrappers::compile(wrappers)?;
-        let patterns = rules.iter().flat_map(|rule| &rule.tools);
-        for pattern in patterns.chain(&always).chain(&never) {
-            policy.warnings.extend(policy.wrappers.warning(pattern));
-        }
         policy.always = ToolList::compile("always", &always)?;
         policy.never = ToolList::compile("never", &never)?;
         policy.catalogue = catalogue(tools)?;
@@ -110,12 +110,7 @@ impl Policy {
                     .add(position, tool_pattern("tools", pattern)?);
             }
             let when = compiled.pop().flatten();
-            self.rules.push(Rule::compile(
-                rule,
-                when,
-                &self.approval,
-                &mut self.warnings,
-            )?);
+            self.rules.push(Rule::compile(rule, when, &self.approval)?);
         }
         Ok(())
     }

@@ -7,8 +7,9 @@
 
 use std::fmt::Write as _;
 
+use super::error::listed;
+use super::lint::unmatched;
 use super::pattern::Glob;
-use super::rules::unmatched;
 use super::{Policy, Source};
 use crate::arguments::{JsonError, Object, Value};
 
@@ -124,7 +125,7 @@ impl Writer {
         if tools.is_empty() {
             self.problem(
                 &format!("`{at}.tools`"),
-                "names no tool: write `[\"*\"]` for all of them",
+                "names no tool: list the tools that it is for",
             );
         }
         let tools: Vec<String> = tools
@@ -247,7 +248,10 @@ impl Writer {
             if !known.contains(&key) {
                 self.problem(
                     what,
-                    &format!("has the key `{key}`, which has no counterpart in a document"),
+                    &format!(
+                        "has the key `{key}`, and what is imported has {}: remove it, or write by hand what it says",
+                        listed(known)
+                    ),
                 );
             }
         }

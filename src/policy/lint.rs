@@ -1,15 +1,17 @@
-//! What is allowed in a policy document and yet is hardly meant: for `assent check`, and nowhere else.
+//! What is allowed in a policy document and yet is hardly meant: for `assent check`, and for the log.
 //!
 //! Pure. Each lint has a name and a place. A lint must not cry wolf: where it cannot be sure, it says nothing.
 
 mod calls;
+mod patterns;
 mod reach;
 mod terms;
 
 use std::fmt;
 
+pub(super) use self::patterns::unmatched;
 use super::Source;
-use super::document::{Document, RuleDocument, Text};
+use super::document::{Document, Mode, RuleDocument, Text};
 use super::error::{Place, PolicyError, printable};
 use super::pattern::Glob;
 use super::tool_list::tool_pattern;
@@ -48,13 +50,16 @@ impl fmt::Display for Warning {
 /// Looks for what is hardly meant, in the order of the places.
 ///
 /// # Errors
-/// When the document cannot be read; [`super::Policy::compile`] says more.
-pub fn lint(sources: &[Source]) -> Result<Vec<Warning>, PolicyError> {
-    let document = Document::read(sources)?;
-    let subject = Subject::of(&document)?;
+/// When a pattern is refused, as it is then where the document is compiled.
+pub(super) fn lint(
+    document: &Document<'_>,
+    sources: &[Source],
+) -> Result<Vec<Warning>, PolicyError> {
+    let subject = Subject::of(document)?;
     let mut found = Found::default();
     reach::lint(&subject, &mut found);
     calls::lint(&subject, &mut found);
+    patterns::lint(&subject, &mut found);
     terms::lint(&subject, &mut found);
     let mut warnings = found.warnings;
     let position = |warning: &Warning| {
@@ -98,6 +103,11 @@ impl<'d, 's> Subject<'d, 's> {
             always: patterns("always", &document.always)?,
             never: patterns("never", &document.never)?,
         })
+    }
+
+    /// Whether the rules decide, and no mode stands in for them.
+    fn rules_decide(&self) -> bool {
+        !matches!(self.document.mode, Some((_, Mode::Always(_))))
     }
 
     /// The classes that the selectors select.

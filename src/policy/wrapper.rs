@@ -135,16 +135,6 @@ impl Wrappers {
         Ok(Self(wrappers))
     }
 
-    /// What is to be said of a tool pattern that is the id of a wrapper: its author may think that it matches.
-    pub(super) fn warning(&self, pattern: &Text<'_>) -> Option<String> {
-        let named = |wrapper: &&Id| wrapper.as_str() == pattern.value;
-        let wrapper = self.0.keys().find(named)?;
-        Some(format!(
-            "{}: `{wrapper}` is a wrapper: its calls are judged as the tools that they name, and under this id only where they name none",
-            pattern.place().describe()
-        ))
-    }
-
     /// The call that is judged when `asked` is asked about.
     pub(super) fn resolve<'c>(&self, asked: &'c AskedCall, max_bytes: usize) -> Resolved<'c> {
         let AskedCall { call, target } = asked;

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use crate::cli::output::Output;
 use crate::cli::text;
 use crate::cli::{CliError, Exit};
-use crate::policy::{Policy, PolicyError, Source, Warning, lint};
+use crate::policy::{Policy, PolicyError, Warning};
 use crate::policy_source::{self, PolicySourceError};
 
 /// `assent check`.
@@ -36,27 +36,23 @@ pub(super) fn run(command: &CheckCommand, output: &Output) -> Result<Exit, CliEr
         strict,
     } = command;
     let sources = policy_source::read(path).map_err(CliError::Check)?;
-    let (policy, warnings) = match check(&sources) {
-        Ok(checked) => checked,
+    let policy = match Policy::compile(&sources) {
+        Ok(policy) => policy,
         Err(error) if output.json() => {
             output.print_json_value(&refusal(&error))?;
             return Ok(Exit::Failed);
         }
         Err(error) => return Err(CliError::Check(PolicySourceError::Broken(error))),
     };
+    let warnings = policy.warnings();
     let name = path.display().to_string();
-    output.print_json_value(&report(&policy, &warnings))?;
-    output.print_text(|_| page(&name, &policy, &warnings))?;
+    output.print_json_value(&report(&policy, warnings))?;
+    output.print_text(|_| page(&name, &policy, warnings))?;
     Ok(if *strict && !warnings.is_empty() {
         Exit::Failed
     } else {
         Exit::Success
     })
-}
-
-fn check(sources: &[Source]) -> Result<(Policy, Vec<Warning>), PolicyError> {
-    let policy = Policy::compile(sources)?;
-    Ok((policy, lint(sources)?))
 }
 
 fn page(name: &str, policy: &Policy, warnings: &[Warning]) -> String {

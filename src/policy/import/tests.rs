@@ -92,10 +92,10 @@ fn what_has_no_counterpart_is_refused_all_at_once_and_never_left_out() {
     }"#,
     );
     let expected = [
-        "the policy has the key `mode`, which has no counterpart in a document",
+        "the policy has the key `mode`, and what is imported has `default` or `rules`: remove it, or write by hand what it says",
         "`default` is `\"maybe\"`: expected `allow`, `ask` or `deny`",
-        "`rules[0].tools` names no tool: write `[\"*\"]` for all of them",
-        "`rules[1]` has the key `when`, which has no counterpart in a document",
+        "`rules[0].tools` names no tool: list the tools that it is for",
+        "`rules[1]` has the key `when`, and what is imported has `tools`, `decision`, `denylist`, `sensitive` or `allowlist`: remove it, or write by hand what it says",
         "`rules[1].tools[0]` `{a,b}` has `{`: write one pattern for each alternative instead of braces",
         "`rules[2].decision` is missing: write `allow`, `ask` or `deny`",
         "`rules[2].denylist[0]` is no text",

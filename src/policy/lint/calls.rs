@@ -2,7 +2,7 @@
 
 use super::{Found, Pattern, Rule, Subject, class_of};
 use crate::domain::{Decision, RiskClass};
-use crate::policy::document::{Mode, PinDocument};
+use crate::policy::document::PinDocument;
 use crate::policy::error::quoted;
 
 pub(super) fn lint(subject: &Subject<'_, '_>, found: &mut Found) {
@@ -199,7 +199,7 @@ fn nobody_is_asked(subject: &Subject<'_, '_>, found: &mut Found) {
     };
     if selected.is_empty()
         && subject.always.is_empty()
-        && document.mode.is_none()
+        && subject.rules_decide()
         && document.policy_port.is_none()
         && document.default != Some(Decision::Ask)
         && !subject.rules.iter().any(rule_asks)
@@ -219,11 +219,16 @@ fn stricter_is_not_asked(subject: &Subject<'_, '_>, found: &mut Found) {
     let Some((place, selected)) = &document.selectors else {
         return;
     };
+    let everything = |patterns: &[Pattern<'_, '_>]| {
+        let mut patterns = patterns.iter();
+        patterns.any(|pattern| pattern.written.value == "*")
+    };
     let stops = |rule: &Rule<'_, '_>, class: &RiskClass| {
-        let written = rule.written;
-        let classes = written.classes.as_ref();
-        written.decision != Decision::Allow
-            && classes.is_some_and(|classes| classes.contains(class))
+        let stops = match &rule.written.classes {
+            Some(classes) => classes.contains(class),
+            None => everything(&rule.tools),
+        };
+        stops && rule.written.decision != Decision::Allow
     };
     let is_left = |class: &&RiskClass| {
         !selected.contains(class)
@@ -231,7 +236,8 @@ fn stricter_is_not_asked(subject: &Subject<'_, '_>, found: &mut Found) {
             && !subject.rules.iter().any(|rule| stops(rule, class))
     };
     let nothing_else = document.policy_port.is_none()
-        && document.mode.is_none()
+        && subject.rules_decide()
+        && !everything(&subject.always)
         && matches!(document.default, None | Some(Decision::Allow));
     if let Some(class) = [RiskClass::Write, RiskClass::Destructive]
         .iter()
@@ -251,7 +257,9 @@ fn stricter_is_not_asked(subject: &Subject<'_, '_>, found: &mut Found) {
 /// `never` over every tool there could be.
 fn never_anything(subject: &Subject<'_, '_>, found: &mut Found) {
     let mut never = subject.never.iter();
-    if let Some(never) = never.find(|never| never.written.value == "*") {
+    if subject.rules_decide()
+        && let Some(never) = never.find(|never| never.written.value == "*")
+    {
         found.warn(
             "never-anything",
             never.written.place(),
@@ -265,7 +273,8 @@ fn never_anything(subject: &Subject<'_, '_>, found: &mut Found) {
 
 /// `default` beside a mode that decides every call.
 fn unused_default(subject: &Subject<'_, '_>, found: &mut Found) {
-    if let Some((place, Mode::Always(_))) = &subject.document.mode
+    if let Some((place, _)) = &subject.document.mode
+        && !subject.rules_decide()
         && subject.document.default.is_some()
     {
         found.warn(

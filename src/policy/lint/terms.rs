@@ -4,29 +4,11 @@ use super::{Found, Rule, Subject};
 use crate::domain::Decision;
 use crate::policy::document::{ApprovalDocument, Text, WaitDocument};
 use crate::policy::error::quoted;
-use crate::policy::rules::unmatched;
 
 pub(super) fn lint(subject: &Subject<'_, '_>, found: &mut Found) {
     for rule in &subject.rules {
-        globs(rule, found);
         lists(rule, found);
         unused_approval(rule, found);
-    }
-}
-
-/// Globs over the arguments that can match no JSON object.
-fn globs(rule: &Rule<'_, '_>, found: &mut Found) {
-    let written = rule.written;
-    for (key, list) in [
-        ("denylist", &written.denylist),
-        ("sensitive", &written.sensitive),
-        ("allowlist", &written.allowlist),
-    ] {
-        for glob in list {
-            if let Some(message) = unmatched(key, &glob.value) {
-                found.warn("unmatched-glob", glob.place(), message);
-            }
-        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Each lint by a document that it warns about, and by one beside it that it leaves alone.
 
 use super::*;
+use crate::policy::Policy;
 
 fn warnings(text: &str) -> Vec<Warning> {
-    lint(&[source("p.yaml", text)]).unwrap()
+    let policy = Policy::compile(&[source("p.yaml", text)]).unwrap();
+    policy.warnings().to_vec()
 }
 
 fn source(name: &str, text: &str) -> Source {
@@ -225,7 +227,69 @@ fn keys_without_effect_are_said() {
 }
 
 #[test]
+fn a_glob_that_no_arguments_match_is_said_with_what_to_write() {
+    let message = |key: &str, glob: &str| {
+        let glob = serde_json::to_string(glob).unwrap();
+        let document =
+            format!("never: [t]\nrules: [{{id: r, tools: [t], decision: ask, {key}: [{glob}]}}]\n");
+        let found = warnings(&document);
+        assert!(found.iter().all(|warning| warning.lint == "unmatched-glob"));
+        found.first().map(|warning| warning.message.clone())
+    };
+    for (glob, instead) in [
+        ("rm *", "write `*rm *`"),
+        ("^.*rm.*$", "write `*rm*`"),
+        (r#"*"command":"rm*"#, r#"write `"key": "value"`"#),
+        (r#"*["a","b"]*"#, r#"write `"key": "value"`"#),
+        (r#"{"b": 1, "a": 2}"#, r#"spelled `{"a": 2, "b": 1}`"#),
+        (r#"{"a":1}"#, r#"spelled `{"a": 1}`"#),
+        (r#"{"a": 1.0}"#, r#"spelled `{"a": 1}`"#),
+        (r#"{"a": "\u00e9"}"#, r#"spelled `{"a": "é"}`"#),
+        ("{command: ls}", "is no JSON object"),
+        ("*one\ntwo*", "as escapes"),
+    ] {
+        let message = message("denylist", glob).unwrap_or_else(|| panic!("`{glob}`"));
+        assert!(message.contains(instead), "`{glob}`: {message}");
+    }
+    // A part of the arguments in an allowlist would allow whatever stands beside it.
+    let advice = message("allowlist", "pwd").unwrap();
+    assert!(advice.contains(r#"`{"command": "pwd"}`"#), "{advice}");
+    for meant in [
+        "*rm -rf*",
+        r#"{"command": "pwd"}"#,
+        r#"{"a": 1, "b": [true, null]}"#,
+        r#"*"command": "rm*"#,
+        r#"*"n":*"#,
+        r#"*"a", "b"*"#,
+        "*a:b,c*",
+        "{*}",
+        "*",
+    ] {
+        assert_eq!(message("denylist", meant), None, "`{meant}`");
+    }
+}
+
+#[test]
+fn a_tool_pattern_that_is_spelled_as_something_else_is_said() {
+    for odd in [
+        "client.refund ",
+        "^client.*$",
+        "client.(a|b)",
+        "!client.*",
+        "a,b",
+    ] {
+        let document = format!("never: ['{odd}']\n");
+        assert_eq!(found(&document), [("odd-pattern", 1, 9)], "{odd}");
+    }
+    assert_eq!(found("never: ['client.[!ab]*', a-b, 'x y']\n"), []);
+}
+
+#[test]
 fn a_document_that_never_asks_is_said() {
+    assert_eq!(
+        found("mode: auto\nselectors: []\nrules: [{id: r, tools: [t], decision: deny}]\n"),
+        [("nobody-asked", 2, 1)]
+    );
     assert_eq!(
         found("selectors: []\nrules: [{id: r, tools: [t], decision: deny}]\n"),
         [("nobody-asked", 1, 1)]
@@ -247,8 +311,14 @@ fn a_milder_class_selected_without_the_stricter_is_said() {
     let gap = "selectors: ['@read-only', '@destructive']\n";
     assert_eq!(found(gap), [("stricter-not-selected", 1, 1)]);
     assert!(warnings(gap)[0].message.contains("not `@write`"));
+    assert_eq!(
+        found("mode: auto\nselectors: ['@write']\n"),
+        [("stricter-not-selected", 2, 1)]
+    );
     for stopped in [
         "rules: [{id: r, tools: ['*'], classes: [destructive], decision: deny}]\n",
+        "rules: [{id: r, tools: ['*'], decision: ask}]\n",
+        "always: ['*']\n",
         "default: deny\n",
         "policy_port: {endpoint: 'http://127.0.0.1:7000'}\n",
     ] {
@@ -277,8 +347,9 @@ fn warnings_come_in_the_order_of_files_and_places() {
         source("b.yaml", "rules: [{id: b, tools: [t], decision: allow}]\n"),
         source("a.yaml", "rules: [{id: a, tools: [t], decision: allow}]\n"),
     ];
-    let found: Vec<_> = lint(&sources)
-        .unwrap()
+    let policy = Policy::compile(&sources).unwrap();
+    let found: Vec<_> = policy
+        .warnings()
         .iter()
         .map(|warning| (warning.file.clone(), warning.lint))
         .collect();

@@ -440,24 +440,6 @@ fn a_stored_call_is_judged_by_the_wrappers_of_the_moment() {
     }
 }
 
-#[test]
-fn a_pattern_that_names_a_wrapper_is_pointed_out() {
-    let policy = policy(
-        "wrappers: [{tool: call_tool, name: /tool}]\nnever: [call_tool, 'call_*']\nrules:\n- {id: a, tools: [call_tool], decision: deny}\n",
-    );
-    let [rule, never] = policy.warnings() else {
-        panic!("{:?}", policy.warnings())
-    };
-    assert!(
-        rule.starts_with("policy.yaml:4:19: `call_tool` is a wrapper"),
-        "{rule}"
-    );
-    assert!(
-        never.starts_with("policy.yaml:2:9: `call_tool` is a wrapper"),
-        "{never}"
-    );
-}
-
 /// Names with and without what could be taken for a separator.
 fn name() -> impl Strategy<Value = String> {
     "[a_]{1,4}"

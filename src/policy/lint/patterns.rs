@@ -1,0 +1,101 @@
+//! Patterns that match nothing, or hardly anything, because of how they are spelled.
+
+use super::{Found, Pattern, Subject};
+use crate::arguments::Arguments;
+use crate::policy::error::quoted;
+use crate::policy::pattern::Glob;
+
+pub(super) fn lint(subject: &Subject<'_, '_>, found: &mut Found) {
+    for rule in &subject.rules {
+        let written = rule.written;
+        for (key, list) in [
+            ("denylist", &written.denylist),
+            ("sensitive", &written.sensitive),
+            ("allowlist", &written.allowlist),
+        ] {
+            for glob in list {
+                if let Some(message) = unmatched(key, &glob.value) {
+                    found.warn("unmatched-glob", glob.place(), message);
+                }
+            }
+        }
+    }
+    let rules = subject.rules.iter().map(|rule| ("tools", &rule.tools));
+    let lists = [("always", &subject.always), ("never", &subject.never)];
+    for (key, patterns) in rules.chain(lists) {
+        for pattern in patterns {
+            no_glob(key, pattern, found);
+        }
+    }
+}
+
+/// What is wrong with a glob over the arguments that can match none, or none that are meant.
+pub(in crate::policy) fn unmatched(key: &str, glob: &str) -> Option<String> {
+    // A bad one is refused elsewhere.
+    let compiled = Glob::arguments(glob).ok()?;
+    let pattern = quoted(glob);
+    let never = |why: &str| format!("`{key}`: {pattern} can match no arguments, as {why}");
+    Some(if !compiled.can_match_an_object() {
+        let instead = if key == "allowlist" {
+            // A part of the arguments would allow whatever stands beside it.
+            r#"write all of them, such as `{"command": "pwd"}`"#.to_owned()
+        } else {
+            let word = glob.trim_matches(['*', '^', '$', '.']);
+            format!("write {}", quoted(&format!("*{word}*")))
+        };
+        never(&format!(
+            "they are one JSON object from `{{` to `}}`: {instead}"
+        ))
+    } else if glob.contains(char::is_control) {
+        never("a line break and its like are spelled as escapes there, such as `\\n`: write that")
+    } else if let Some(exact) = compiled.exact()
+        && let spelled = Arguments::parse(exact, usize::MAX).map(|read| read.spaced())
+        && spelled.as_deref() != Ok(exact)
+    {
+        match spelled {
+            Ok(spelled) => never(&format!(
+                "they are spelled {}: write that",
+                quoted(&spelled)
+            )),
+            Err(error) => never(&format!("it is no JSON object: {error}")),
+        }
+    } else if is_crowded(glob) {
+        format!(
+            "`{key}`: {pattern} hardly matches anything, as there is a space behind each `:` and `,` between things: write `\"key\": \"value\"`"
+        )
+    } else {
+        return None;
+    })
+}
+
+/// Whether a colon or a comma stands between two things without the space that follows it there.
+fn is_crowded(glob: &str) -> bool {
+    let behind_key = glob.match_indices("\":").any(|(at, found)| {
+        let next = glob
+            .get(at + found.len()..)
+            .and_then(|rest| rest.chars().next());
+        next.is_some_and(|next| !" *?[".contains(next))
+    });
+    behind_key || glob.contains("\",\"")
+}
+
+/// A pattern of tools that is spelled as a regular expression is, or as a list: the characters stand for themselves.
+fn no_glob(key: &str, pattern: &Pattern<'_, '_>, found: &mut Found) {
+    let written = &pattern.written.value;
+    let why = if written.trim() != written {
+        "there is a space at its end, which no tool id is likely to have"
+    } else if written.contains(['^', '$', '|', '(', ')']) {
+        "it is no regular expression: `*` and `?` are all there is, and one pattern for each alternative"
+    } else if written.starts_with('!') {
+        "a `!` in front does not negate: name the tools that are meant"
+    } else if written.contains(',') {
+        "a comma does not separate: write one pattern for each tool"
+    } else {
+        return;
+    };
+    found.warn(
+        "odd-pattern",
+        pattern.written.place(),
+        format!("`{key}`: {} hardly matches a tool: {why}", quoted(written)),
+    );
+}
