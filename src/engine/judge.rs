@@ -19,6 +19,7 @@ pub struct Judged<'c, 'p> {
     /// What the selectors say of it; a wrapper call that is not known for sure needs review whatever they say.
     pub selection: Selection<'p>,
     doubt: Option<Unresolved>,
+    policy: &'p Policy,
 }
 
 /// What is to become of a call, recorded answers and grants aside.
@@ -68,6 +69,7 @@ impl<'c, 'p> Judged<'c, 'p> {
             classification,
             selection,
             doubt,
+            policy,
         }
     }
 
@@ -92,9 +94,9 @@ impl<'c, 'p> Judged<'c, 'p> {
 
     /// What people call the call: its title, else its tool.
     pub(super) fn title(&self) -> String {
-        match &self.call.annotations {
-            Some(annotations) if !annotations.title.is_empty() => annotations.title.clone(),
-            Some(_) | None => self.call.tool.to_string(),
+        match self.policy.title(&self.call) {
+            "" => self.call.tool.to_string(),
+            title => title.to_owned(),
         }
     }
 

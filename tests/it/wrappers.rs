@@ -125,6 +125,35 @@ fn read_only() -> Option<pb::Annotations> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_person_sees_the_catalogues_title_and_not_the_callers() {
+    let policy = "\
+wrappers: [{tool: call_tool, name: /tool, server: /server, arguments: /arguments}]
+tools: [{tool: github__wipe, annotations: {title: Wipe a repository, destructiveHint: true}}]
+";
+    on_both_stores("", async |world| {
+        world.swap_policy(policy);
+        let harmless = Some(pb::Annotations {
+            title: "Look it up".to_owned(),
+            ..read_only().unwrap()
+        });
+        for asked in [
+            pb::ToolCall {
+                annotations: harmless.clone(),
+                ..call("c1", "github__wipe", "{}")
+            },
+            pb::ToolCall {
+                annotations: harmless,
+                ..wrapper("c2", WIPE)
+            },
+        ] {
+            let suspension = world.decide(asked).await.suspension.unwrap();
+            assert_eq!(suspension.title, "Wipe a repository");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_shown_stored_and_claimed_is_the_target() {
     on_both_stores("", async |world| {
         let target = pb::ToolCall {
