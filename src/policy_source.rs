@@ -1,11 +1,11 @@
 //! Reads a policy from the disk: one file, or a directory of them (S4). What the texts mean is the policy's affair.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::policy::{Policy, PolicyError, Source};
+use crate::policy::{MAX_BYTES, Policy, PolicyError, Source};
 
 /// Why there is no policy.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +23,11 @@ pub enum PolicySourceError {
         "the policy directory `{0}` has no document: write at least one visible file in it that ends in `.yaml` or `.yml`"
     )]
     NoDocument(PathBuf),
+    /// What stands for a file of a directory is a pipe, a socket or a device.
+    #[error(
+        "the policy `{0}` is no regular file: write the document into one, or give it another ending"
+    )]
+    NoFile(PathBuf),
     /// The document is wrong.
     #[error(transparent)]
     Broken(#[from] PolicyError),
@@ -60,9 +65,14 @@ pub fn read(path: &Path) -> Result<Vec<Source>, PolicySourceError> {
         // Through links: a ConfigMap's files are some. One that leads nowhere is an error, as the rules it held
         // must not be missed in silence.
         let metadata = fs::metadata(&file).map_err(|error| self::unreadable(&file, error))?;
-        if !metadata.is_dir() {
-            sources.push(read_file(&file)?);
+        if metadata.is_dir() {
+            continue;
         }
+        // To read from a pipe could take for ever.
+        if !metadata.is_file() {
+            return Err(PolicySourceError::NoFile(file));
+        }
+        sources.push(read_file(&file)?);
     }
     if sources.is_empty() {
         return Err(PolicySourceError::NoDocument(path.to_owned()));
@@ -76,9 +86,16 @@ pub fn is_read_once(path: &Path) -> bool {
 }
 
 fn read_file(path: &Path) -> Result<Source, PolicySourceError> {
+    let read = || {
+        let mut text = String::new();
+        // One byte more is enough to refuse it.
+        let file = fs::File::open(path)?.take(MAX_BYTES as u64 + 1);
+        io::BufReader::new(file).read_to_string(&mut text)?;
+        Ok(text)
+    };
     Ok(Source {
         name: path.display().to_string(),
-        text: fs::read_to_string(path).map_err(|error| unreadable(path, error))?,
+        text: read().map_err(|error| unreadable(path, error))?,
     })
 }
 
@@ -92,6 +109,7 @@ fn unreadable(path: &Path, error: io::Error) -> PolicySourceError {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
 
     use super::*;
 
@@ -143,6 +161,26 @@ mod tests {
         fs::write(dir.path().join("policy.json"), "{}").unwrap();
         let error = load(dir.path()).unwrap_err();
         assert!(matches!(error, PolicySourceError::NoDocument(_)));
+    }
+
+    #[test]
+    fn only_regular_files_of_a_directory_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.yaml"), "version: 1").unwrap();
+        let _socket = UnixListener::bind(dir.path().join("b.yaml")).unwrap();
+        let error = load(dir.path()).unwrap_err();
+        assert!(matches!(error, PolicySourceError::NoFile(path) if path.ends_with("b.yaml")));
+    }
+
+    #[test]
+    fn of_a_file_that_is_too_large_no_more_is_read_than_shows_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("policy.yaml");
+        let file = fs::File::create(&path).unwrap();
+        file.set_len(64 * MAX_BYTES as u64).unwrap();
+        assert_eq!(read(&path).unwrap()[0].text.len(), MAX_BYTES + 1);
+        let error = load(&path).unwrap_err().to_string();
+        assert!(error.contains("split it into several files"), "{error}");
     }
 
     #[test]
