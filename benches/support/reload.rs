@@ -22,7 +22,7 @@ type Client = DecisionServiceClient<Channel>;
 
 /// How often calls are sent: all that are due.
 const BEAT: Duration = Duration::from_micros(500);
-/// How long before and after a reload belongs to neither.
+/// How long before a reload belongs to neither.
 const APART: Duration = Duration::from_millis(100);
 /// How long is measured without a reload, before each.
 const QUIET: Duration = Duration::from_millis(1500);

@@ -133,6 +133,21 @@ const FAILING: &[(&str, &str, &str)] = &[
         "it would take too long with these arguments",
     ),
     (
+        "{args.k: 1, 'a': 2} == {}",
+        r#"{"k": "a"}"#,
+        "a map has one key twice",
+    ),
+    (
+        "args.list[args.n] == 1",
+        r#"{"list": [1], "n": 0.5}"#,
+        "an index is no whole number",
+    ),
+    (
+        "double(args.n) > 1.0",
+        r#"{"n": "NaN"}"#,
+        "`>` does not apply to double and int",
+    ),
+    (
         "principal.id != 'intruder'",
         "{}",
         "it reads `principal`, and the call names no principal",

@@ -23,6 +23,7 @@ mod errors;
 mod examples;
 mod explain;
 mod failing_rules;
+mod fuzz_corpus;
 mod grants;
 mod kinds;
 mod lifecycle;

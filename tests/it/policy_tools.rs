@@ -501,7 +501,7 @@ async fn an_imported_policy_passes_check_and_decides() {
         (
             Some(1),
             "",
-            "error: cannot import `@more.json`: the policy has the key `extends`, which has no counterpart in a document\n"
+            "error: cannot import `@more.json`: the policy has the key `extends`, and what is imported has `default` or `rules`: remove it, or write by hand what it says\n"
         )
     );
 }
