@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     tonic_prost_build::configure()
         .emit_rerun_if_changed(false)
+        .codec_path("crate::codec::SmallBuffers")
         .compile_fds(compiler.file_descriptor_set())?;
     Ok(())
 }

@@ -12,7 +12,7 @@
 //! | policy | [`policy`]: the document, its patterns and its conditions |
 //! | ground | [`domain`], [`arguments`], [`classify`], [`schema`], [`suspension`], [`outcome`] |
 //!
-//! [`pb`] is the wire, generated from `proto/`.
+//! [`pb`] is the wire, generated from `proto/`, and [`codec`] how its messages are put there.
 //!
 //! # What holds everywhere
 //!
@@ -33,6 +33,7 @@
 pub mod arguments;
 pub mod classify;
 pub mod cli;
+pub mod codec;
 pub mod config;
 pub mod domain;
 pub mod engine;
