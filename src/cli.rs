@@ -27,7 +27,7 @@ pub use error::{CliError, Refusal};
 pub use flags::{
     AnswerFlags, ApproveCommand, CallFlags, CancelCommand, ClaimCommand, ClassifyCommand,
     CompleteCommand, DecideCommand, DenyCommand, GrantsCommand, PendingCommand, RevokeCommand,
-    ScopeFlags, ShowCommand, SuspensionFlags,
+    ScopeFlags, ShowCommand, SuspensionFlags, WatchCommand,
 };
 pub use health::health;
 
@@ -46,6 +46,8 @@ pub enum ClientCommand {
     Pending(PendingCommand),
     /// Show one suspension with all that is known about it
     Show(ShowCommand),
+    /// Follow suspensions: what is now, then a line for each change, until you stop it
+    Watch(WatchCommand),
     /// Approve a call that waits: it may then run once
     Approve(ApproveCommand),
     /// Decline a call that waits: it does not run
@@ -119,6 +121,7 @@ pub async fn run(server: &str, command: ClientCommand, json: bool) -> Result<Exi
                 view::suspension(&answer, screen)
             })?;
         }
+        ClientCommand::Watch(command) => watch(&mut server, &command, &output).await?,
         ClientCommand::Approve(command) => {
             let answer = server.resume(command.request()?).await?;
             output.print("ResumeResponse", &answer, |screen| {
@@ -171,6 +174,19 @@ fn exit_of(answer: &pb::DecideResponse) -> Exit {
         Ok(pb::Effect::Suspend) => Exit::Suspended,
         Ok(pb::Effect::Deny | pb::Effect::Unspecified) | Err(_) => Exit::Denied,
     }
+}
+
+/// A line for each suspension as it is and for each change, until the server ends it, which it does when it stops.
+async fn watch(
+    server: &mut Server,
+    command: &WatchCommand,
+    output: &Output,
+) -> Result<(), CliError> {
+    let mut events = server.watch_suspensions(command.request()).await?;
+    while let Some(event) = events.next().await? {
+        output.print("WatchEvent", &event, |screen| view::watched(&event, screen))?;
+    }
+    output.print_text(|_| "the server has ended the watch: run it again\n".to_owned())
 }
 
 /// One page, or with `--all` every page: a table of them all, or a JSON document for each.

@@ -21,11 +21,13 @@ mod suspend;
 pub mod sweeper;
 mod tenants;
 mod trace;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::domain::{Id, OnExpiry, Scope, Timestamp};
@@ -48,6 +50,7 @@ pub use self::port::{PolicyPort, PortAnswer, PortError, Question};
 pub use self::resume::{ResumeOutcome, Resumption};
 pub use self::suspend::SuspendRequest;
 pub use self::trace::{Step, Trace};
+pub use self::watch::{WatchEvent, Watched};
 
 use self::schemas::Schemas;
 use self::tenants::TenantLoad;
@@ -58,8 +61,8 @@ const MAX_ATTEMPTS: usize = 32;
 /// Why something is refused, or withdrawn, in a run or a session that has ended.
 const OVER: &str = "its run or session is over";
 
-/// How long a waiter goes without reading again, should every message be lost.
-const RE_READ: Duration = Duration::from_secs(10);
+/// How long a waiter goes without reading again, should every message be lost and no store say so.
+const RE_READ: Duration = Duration::from_secs(60);
 
 /// Why a request was not done. Nothing was let through.
 #[derive(Debug, thiserror::Error)]
@@ -139,6 +142,7 @@ pub struct Engine {
     waiters: Waiters,
     tenants: TenantLoad,
     schemas: Schemas,
+    looks: Semaphore,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
@@ -159,6 +163,7 @@ impl Engine {
             waiters,
             tenants: TenantLoad::default(),
             schemas: Schemas::default(),
+            looks: Semaphore::new(self::watch::LOOKS),
             clock: Box::new(clock),
         }
     }
@@ -183,7 +188,8 @@ impl Engine {
         let until = tokio::time::Instant::now() + wait;
         let mut changed = self.waiters.wait_for(id);
         loop {
-            let (suspension, _) = self.load(policy, tenant, id).await?;
+            // Boxed, so that a call that waits does not carry the room for reading.
+            let (suspension, _) = Box::pin(self.load(policy, tenant, id)).await?;
             let left = until.saturating_duration_since(tokio::time::Instant::now());
             let over = left.is_zero() || self.waiters.is_closed();
             if suspension.state.status != Status::Pending || over {

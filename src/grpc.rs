@@ -64,10 +64,6 @@ impl Service {
 
 type Answer<T> = Result<Response<T>, Status>;
 
-fn unimplemented<T>(rpc: &'static str) -> Answer<T> {
-    Err(Problem::unimplemented(rpc).into())
-}
-
 #[tonic::async_trait]
 impl DecisionService for Service {
     async fn classify(&self, wire: Request<pb::ClassifyRequest>) -> Answer<pb::ClassifyResponse> {
@@ -188,9 +184,14 @@ impl DecisionService for Service {
 
     async fn watch_suspensions(
         &self,
-        _: Request<pb::WatchSuspensionsRequest>,
+        wire: Request<pb::WatchSuspensionsRequest>,
     ) -> Answer<Self::WatchSuspensionsStream> {
-        unimplemented("WatchSuspensions")
+        let watched = request::watch(wire.into_inner())?;
+        let events = self.engine.watch(watched).map(|event| match event {
+            Ok(event) => Ok(response::watch_event(event)),
+            Err(error) => Err(status::reading(error).into()),
+        });
+        Ok(Response::new(events.boxed()))
     }
 
     async fn list_grants(

@@ -121,7 +121,7 @@ pub async fn run(
     });
     background.keep("the wake-ups", {
         let (store, waiters) = (Arc::clone(&store), waiters.clone());
-        move || waiters.clone().listen(store.changes())
+        move || waiters.clone().listen(Arc::clone(&store))
     });
     background.keep("the check of the store", {
         let (store, health) = (Arc::clone(&store), health.clone());

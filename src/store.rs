@@ -243,6 +243,15 @@ pub struct Due {
     pub more: bool,
 }
 
+/// What is heard of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// This record was opened or changed.
+    Changed(SuspensionId),
+    /// Any may have been: for a while nothing could be heard.
+    Missed,
+}
+
 /// Why a store did not do what it was asked. The answer is unknown, so it is never a yes.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -307,8 +316,8 @@ pub trait SuspensionStore: Send + Sync + 'static {
     /// Lists the live grants of a tenant or a session, over all partitions they may be in.
     async fn list_grants(&self, query: &GrantQuery) -> Result<GrantSlice, StoreError>;
 
-    /// Hears the id of each record that was opened or changed, by any process. Messages may be lost.
-    fn changes(&self) -> broadcast::Receiver<SuspensionId>;
+    /// Hears of each record that was opened or changed, by any process.
+    fn changes(&self) -> broadcast::Receiver<Heard>;
 
     /// Whether the store answers; for health.
     async fn check(&self) -> Result<(), StoreError>;

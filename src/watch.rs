@@ -1,21 +1,34 @@
 //! Who waits on what, and the wake-ups (S11).
 //!
-//! A waiter subscribes first and reads afterwards, so that no change falls between the two. Wake-ups
-//! carry nothing: whoever is woken reads the present state.
+//! A waiter subscribes first and reads afterwards, so that no change falls between the two. One who waits on one
+//! suspension is woken and reads it; one who watches many has a [`Feed`], for which each change is read once in this
+//! process, however many watch. Nobody who waits polls.
+
+mod feed;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesOrdered;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 
+use self::feed::Feeds;
+use crate::store::{Heard, SuspensionStore};
 use crate::suspension::SuspensionId;
+
+pub use self::feed::{Feed, News, Topic};
+
+/// How many changed records are read at once for those who watch.
+const READS: usize = 32;
 
 /// The waiters of this process.
 #[derive(Clone, Default)]
 pub struct Waiters {
     waited_on: Arc<Mutex<HashMap<SuspensionId, watch::Sender<()>>>>,
+    feeds: Feeds,
     closed: Arc<AtomicBool>,
 }
 
@@ -40,18 +53,42 @@ impl Waiters {
         }
     }
 
+    /// Begins to watch what belongs to any of these: any change from now on is told.
+    pub fn watch(&self, topics: Vec<Topic>) -> Feed {
+        self.feeds.open(topics)
+    }
+
     /// Passes on what the store tells, until the store is dropped.
-    pub async fn listen(self, mut changes: broadcast::Receiver<SuspensionId>) {
+    pub async fn listen(self, store: Arc<dyn SuspensionStore>) {
+        let mut changes = store.changes();
+        // In the order in which the changes were heard: an earlier state does not come after a later one.
+        let mut reads = FuturesOrdered::new();
         loop {
-            match changes.recv().await {
-                Ok(id) => self.with(|waited_on| {
-                    if let Some(sender) = waited_on.get(&id) {
-                        sender.send_replace(());
+            tokio::select! {
+                Some((id, read)) = reads.next() => match read {
+                    Ok((Some(suspension), _)) => self.feeds.tell(suspension),
+                    // Collected meanwhile: what became of it before was told.
+                    Ok((None, _)) => {}
+                    Err(error) => {
+                        tracing::debug!(%error, suspension = %id, "a change cannot be read");
+                        self.feeds.tell_missed();
                     }
-                }),
-                // Which ones were missed is unknown: everybody looks again.
-                Err(RecvError::Lagged(_)) => self.wake_all(),
-                Err(RecvError::Closed) => return,
+                },
+                heard = changes.recv(), if reads.len() < READS => match heard {
+                    Ok(Heard::Changed(id)) => {
+                        self.wake(id);
+                        if self.feeds.may_hold(id) {
+                            let store = Arc::clone(&store);
+                            reads.push_back(async move { (id, store.read(id).await) });
+                        }
+                    }
+                    // Which ones were missed is unknown: everybody looks again.
+                    Ok(Heard::Missed) | Err(RecvError::Lagged(_)) => {
+                        self.wake_all();
+                        self.feeds.tell_missed();
+                    }
+                    Err(RecvError::Closed) => return,
+                },
             }
         }
     }
@@ -62,11 +99,20 @@ impl Waiters {
         // In this order: whoever began to wait too early to see the flag is woken.
         self.closed.store(true, Ordering::SeqCst);
         self.wake_all();
+        self.feeds.close();
     }
 
     /// Whether waits have been ended with [`Waiters::close`].
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
+    }
+
+    fn wake(&self, id: SuspensionId) {
+        self.with(|waited_on| {
+            if let Some(sender) = waited_on.get(&id) {
+                sender.send_replace(());
+            }
+        });
     }
 
     fn wake_all(&self) {

@@ -202,6 +202,32 @@ pub struct ShowCommand {
     pub wait: Option<Duration>,
 }
 
+/// `assent watch`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  assent watch
+  assent watch --tenant acme --session s-1
+  assent watch --run r-1 --json | jq -c 'select(.suspension.status == \"SUSPENSION_STATUS_PENDING\") | .suspension.id'
+  assent watch 6f9d0c1e-8f0a-4c57-9d51-0a4f3f1c2b07
+
+First what is open (of suspensions, a session or a run also what has ended), then a line for each change. It ends with
+Ctrl-C, which changes nothing, or when the server stops.")]
+pub struct WatchCommand {
+    /// Only these suspensions
+    #[arg(value_name = "ID", conflicts_with_all = ["session", "run"])]
+    pub ids: Vec<String>,
+    /// The tenant; none is a tenant of its own
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub tenant: String,
+    /// Only of this session
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub session: String,
+    /// Only of this run, and of the runs that descend from it
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub run: String,
+}
+
 /// What every answer to a suspension has.
 #[derive(Clone, Debug, Args)]
 pub struct AnswerFlags {

@@ -7,7 +7,7 @@ use super::error::CliError;
 use super::flags::{
     AnswerFlags, ApproveCommand, CallFlags, CancelCommand, ClaimCommand, ClassifyCommand,
     CompleteCommand, DecideCommand, DenyCommand, GrantsCommand, PendingCommand, RevokeCommand,
-    ScopeFlags, ShowCommand, SuspensionFlags,
+    ScopeFlags, ShowCommand, SuspensionFlags, WatchCommand,
 };
 use super::input::read_text;
 use crate::pb;
@@ -174,6 +174,23 @@ impl ShowCommand {
             suspension_id: suspension.id.clone(),
             scope: suspension.scope(),
             wait: *wait,
+        }
+    }
+}
+
+impl WatchCommand {
+    pub(super) fn request(&self) -> pb::WatchSuspensionsRequest {
+        let Self {
+            ids,
+            tenant,
+            session,
+            run,
+        } = self.clone();
+        pb::WatchSuspensionsRequest {
+            tenant,
+            suspension_ids: ids,
+            session_id: session,
+            run_id: run,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use prost_types::Timestamp;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::error::{CliError, root_cause};
 use super::text;
@@ -91,6 +91,21 @@ impl Server {
             client.get_suspension(request).await
         })
         .await
+    }
+
+    pub(super) async fn watch_suspensions(
+        &mut self,
+        request: pb::WatchSuspensionsRequest,
+    ) -> Result<Events, CliError> {
+        let stream = self
+            .ask(request, ANSWER_DEADLINE, async |client, request| {
+                client.watch_suspensions(request).await
+            })
+            .await?;
+        Ok(Events {
+            stream,
+            address: self.safe_address(),
+        })
     }
 
     pub(super) async fn resume(
@@ -190,6 +205,20 @@ impl Server {
 
     fn safe_address(&self) -> String {
         text::line(&self.address)
+    }
+}
+
+/// What a watch tells. To wait for the next event has no deadline: there may be none for a day.
+pub(super) struct Events {
+    stream: Streaming<pb::WatchEvent>,
+    address: String,
+}
+
+impl Events {
+    /// The next event; none when the server has ended the watch.
+    pub(super) async fn next(&mut self) -> Result<Option<pb::WatchEvent>, CliError> {
+        let event = self.stream.message().await;
+        event.map_err(|status| CliError::from_status(&status, &self.address, &now()))
     }
 }
 

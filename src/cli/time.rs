@@ -24,6 +24,13 @@ pub(super) fn absolute(time: &Timestamp, now: &Timestamp) -> String {
     format!("{whole} ({})", relative(time, now))
 }
 
+/// `10:00:00`, in UTC.
+pub(super) fn of_day(time: &Timestamp) -> String {
+    let second = time.seconds.rem_euclid(DAY);
+    let (hour, minute) = (second / HOUR, second % HOUR / MINUTE);
+    format!("{hour:02}:{minute:02}:{:02}", second % MINUTE)
+}
+
 /// The two largest units of a number of seconds, rounded down: `59s`, `4m`, `1h 5m`, `2d 3h`.
 ///
 /// Minutes have no seconds beside them, so that a table of deadlines stays narrow.

@@ -8,11 +8,13 @@ mod grants;
 mod history;
 mod listing;
 mod suspension;
+mod watch;
 
 pub(super) use card::Card;
 pub(super) use grants::{grants, revoked};
 pub(super) use listing::listing;
 pub(super) use suspension::suspension;
+pub(super) use watch::watched;
 
 use super::output::Screen;
 use super::text;

@@ -39,12 +39,6 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// An RPC of the contract that this version does not serve.
-    pub(super) fn unimplemented(rpc: &'static str) -> Self {
-        let message = format!("this version does not serve `{rpc}`");
-        Self::new(Code::Unimplemented, "UNIMPLEMENTED", &message)
-    }
-
     fn new(code: Code, reason: &'static str, message: &str) -> Self {
         Self {
             code,

@@ -1,8 +1,8 @@
 use super::*;
 use crate::domain::Timestamp;
 use crate::store::{
-    CallKey, Commit, Committed, Due, Found, GrantKey, GrantQuery, GrantSlice, Group, Members,
-    Opened, Opening, Place, Query, Slice, StoreError, SuspensionStore,
+    CallKey, Commit, Committed, Due, Found, GrantKey, GrantQuery, GrantSlice, Group, Heard,
+    Members, Opened, Opening, Place, Query, Slice, StoreError, SuspensionStore,
 };
 use crate::suspension::{Grant, GrantId, Suspension, SuspensionId};
 use crate::watch::Waiters;
@@ -57,7 +57,7 @@ impl SuspensionStore for Down {
     async fn list_grants(&self, _: &GrantQuery) -> Result<GrantSlice, StoreError> {
         down()
     }
-    fn changes(&self) -> broadcast::Receiver<SuspensionId> {
+    fn changes(&self) -> broadcast::Receiver<Heard> {
         broadcast::channel(1).1
     }
     async fn check(&self) -> Result<(), StoreError> {

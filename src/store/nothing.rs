@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use tokio::sync::broadcast;
 
 use super::{
-    CallKey, Commit, Committed, Due, Found, GrantKey, GrantQuery, GrantSlice, Group, Members,
-    Opened, Opening, Place, Query, Slice, StoreError, SuspensionStore,
+    CallKey, Commit, Committed, Due, Found, GrantKey, GrantQuery, GrantSlice, Group, Heard,
+    Members, Opened, Opening, Place, Query, Slice, StoreError, SuspensionStore,
 };
 use crate::domain::Timestamp;
 use crate::suspension::{Grant, GrantId, Suspension, SuspensionId};
@@ -85,7 +85,7 @@ impl SuspensionStore for Nothing {
         refused()
     }
 
-    fn changes(&self) -> broadcast::Receiver<SuspensionId> {
+    fn changes(&self) -> broadcast::Receiver<Heard> {
         broadcast::channel(1).1
     }
 

@@ -33,8 +33,8 @@ use self::row::Row;
 use self::script::{COUNT, Call, FIND, READ};
 use super::clock::ClockOffset;
 use super::{
-    CallKey, Commit, Committed, Due, Found, GrantKey, GrantQuery, GrantSlice, Group, Members,
-    Opened, Opening, Place, Query, Slice, StoreError, SuspensionStore,
+    CallKey, Commit, Committed, Due, Found, GrantKey, GrantQuery, GrantSlice, Group, Heard,
+    Members, Opened, Opening, Place, Query, Slice, StoreError, SuspensionStore,
 };
 use crate::domain::Timestamp;
 use crate::suspension::{Grant, GrantId, Suspension, SuspensionId};
@@ -271,7 +271,7 @@ impl SuspensionStore for RedisStore {
         self.read_grants(query).await
     }
 
-    fn changes(&self) -> broadcast::Receiver<SuspensionId> {
+    fn changes(&self) -> broadcast::Receiver<Heard> {
         self.changes.receiver()
     }
 

@@ -33,8 +33,8 @@ use super::clock::ClockOffset;
 use super::key::{CallKey, GrantKey, Group, Place};
 use super::record::{encode_body, encode_leave, encode_state};
 use super::{
-    Commit, Committed, Due, Found, GrantQuery, GrantSlice, Members, Opened, Opening, Query, Slice,
-    StoreError, SuspensionStore,
+    Commit, Committed, Due, Found, GrantQuery, GrantSlice, Heard, Members, Opened, Opening, Query,
+    Slice, StoreError, SuspensionStore,
 };
 use crate::domain::Timestamp;
 use crate::suspension::{Grant, GrantId, State, Suspension, SuspensionId};
@@ -50,7 +50,7 @@ pub struct SqliteStore {
     writer: Queue,
     readers: Queue,
     threads: Arc<Threads>,
-    changes: broadcast::Sender<SuspensionId>,
+    changes: broadcast::Sender<Heard>,
     commits: Arc<AtomicU64>,
     set_aside: SetAside,
 }
@@ -234,7 +234,7 @@ impl SuspensionStore for SqliteStore {
             .await
     }
 
-    fn changes(&self) -> broadcast::Receiver<SuspensionId> {
+    fn changes(&self) -> broadcast::Receiver<Heard> {
         self.changes.subscribe()
     }
 

@@ -1,7 +1,7 @@
 //! The client commands: the real binary against a real server, as a person at a shell uses them.
 
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use assent::pb;
 use serde_json::{Value, json};
@@ -50,6 +50,76 @@ fn value<'a>(ended: &'a Ended, label: &str) -> &'a str {
         .lines()
         .find(|line| line.starts_with(&format!("{label} ")));
     line.unwrap_or_else(|| panic!("no `{label}` in {}", ended.stdout))[label.len()..].trim()
+}
+
+/// A command that goes on, whose lines are read as they come.
+struct Going {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Going {
+    fn start(server: &Process, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_assent"))
+            .args(arguments)
+            .args(["--server", server.address()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Its next lines, up to one that holds a text.
+    fn until(&mut self, text: &str) -> Vec<String> {
+        let mut read = Vec::new();
+        loop {
+            let line = self.lines.next().expect("it goes on").unwrap();
+            read.push(line);
+            if read.last().is_some_and(|line| line.contains(text)) {
+                return read;
+            }
+        }
+    }
+
+    /// The rest of its lines, and its exit code.
+    fn end(mut self) -> (Vec<String>, Option<i32>) {
+        let rest = self.lines.map(Result::unwrap).collect();
+        (rest, self.child.wait().unwrap().code())
+    }
+}
+
+#[tokio::test]
+async fn a_watch_prints_what_is_and_each_change_until_the_server_stops() {
+    let server = Process::start(&[]);
+    let scope = ["--session", "s", "--run", "r", "--call-id", "c1"];
+    let id = suspended(&server, &scope).await;
+    let mut text = Going::start(&server, &["watch", "--session", "s"]);
+    let mut json = Going::start(&server, &["watch", &id, "--json"]);
+    let present = text.until("that is all there is now; what changes follows");
+    let [first, _] = present.as_slice() else {
+        panic!("{present:?}")
+    };
+    assert!(first.contains(&id) && first.contains("pending"), "{first}");
+    json.until(r#"{"initialComplete":true}"#);
+
+    let answered = assent(&server, &["approve", &id, "--by", "ann"]).await;
+    assert_eq!(answered.code(), Some(0), "{answered:?}");
+    let change = text.until("approved, not claimed").pop().unwrap();
+    assert!(change.contains(&id) && change.ends_with("client.issue_refund"));
+    let event = json.until("SUSPENSION_STATUS_APPROVED").pop().unwrap();
+    let event: Value = serde_json::from_str(&event).unwrap();
+    assert_eq!(
+        (&event["suspension"]["id"], event.get("initial")),
+        (&json!(id), None)
+    );
+
+    server.terminate();
+    let ended = "the server has ended the watch: run it again".to_owned();
+    assert_eq!(text.end(), (vec![ended], Some(0)));
+    assert_eq!(json.end(), (Vec::new(), Some(0)));
+    let gone = assent(&server, &["watch"]).await;
+    assert_eq!(gone.code(), Some(1), "{gone:?}");
 }
 
 #[tokio::test]

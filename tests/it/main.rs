@@ -37,5 +37,6 @@ mod reload;
 mod serve;
 mod store_contract;
 mod support;
+mod watching;
 mod wire;
 mod wrappers;

@@ -6,6 +6,7 @@ mod call;
 mod grant;
 mod list;
 mod suspend;
+mod watch;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ pub(in crate::grpc) use self::answer::{Resume, resume};
 pub(in crate::grpc) use self::grant::{Revoke, list_grants, revoke_grant};
 pub(in crate::grpc) use self::list::list;
 pub(in crate::grpc) use self::suspend::suspend;
+pub(in crate::grpc) use self::watch::watch;
 
 use self::call::{asked_call, run_start, scope, tool_call};
 

@@ -10,7 +10,7 @@ use super::field::InvalidField;
 use crate::classify::Classification;
 use crate::engine::{
     Cancelled, Decided, Effect, Judged, ListRequest, Listed, Receipt, ResumeOutcome, Resumption,
-    position,
+    WatchEvent, position,
 };
 use crate::grpc::page_token;
 use crate::pb;
@@ -43,6 +43,20 @@ pub(in crate::grpc) fn classified(judged: Judged<'_, '_>, policy: &Policy) -> pb
         judged_tool: judged.call.tool.to_string(),
         warnings,
         policy_revision: policy.revision().to_owned(),
+    }
+}
+
+/// What a watch tells.
+pub(in crate::grpc) fn watch_event(event: WatchEvent) -> pb::WatchEvent {
+    let (recorded, initial, initial_complete) = match event {
+        WatchEvent::Present(suspension) => (Some(suspension), true, false),
+        WatchEvent::AllPresent => (None, false, true),
+        WatchEvent::Changed(suspension) => (Some(suspension), false, false),
+    };
+    pb::WatchEvent {
+        suspension: recorded.map(suspension),
+        initial,
+        initial_complete,
     }
 }
 

@@ -369,13 +369,6 @@ fn a_bad_field_is_described_without_its_path() {
 }
 
 #[test]
-fn what_is_not_served_says_so() {
-    let status = Status::from(Problem::unimplemented("ListGrants"));
-    assert_eq!(status.code(), Code::Unimplemented);
-    assert_eq!(info(&status).reason, "UNIMPLEMENTED");
-}
-
-#[test]
 fn the_metadata_names_the_suspension_or_the_limit() {
     let metadata = |error: EngineError| {
         let metadata = info(&Status::from(error)).metadata;

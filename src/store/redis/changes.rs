@@ -1,5 +1,5 @@
 //! Hearing what changed, from any replica, over a connection of its own: Redis closes a connection that subscribes
-//! when much is read over it. Messages that are lost meanwhile are lost (S11 has its own safety net).
+//! when much is read over it. What is told while there is none is lost, and then it is said that something may be.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::{sleep, timeout};
 
 use super::link::{Dial, Task};
+use crate::store::Heard;
 use crate::suspension::SuspensionId;
 
 /// How many changes a slow receiver may lag behind before it loses some.
@@ -21,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// What changed, as Redis tells it.
 pub(super) struct Changes {
-    sender: broadcast::Sender<SuspensionId>,
+    sender: broadcast::Sender<Heard>,
     _listening: Task,
 }
 
@@ -48,7 +49,7 @@ impl Changes {
     }
 
     /// Another receiver, from now on.
-    pub(super) fn receiver(&self) -> broadcast::Receiver<SuspensionId> {
+    pub(super) fn receiver(&self) -> broadcast::Receiver<Heard> {
         self.sender.subscribe()
     }
 }
@@ -57,7 +58,7 @@ struct Ears {
     dial: Dial,
     channel: String,
     patience: Duration,
-    sender: broadcast::Sender<SuspensionId>,
+    sender: broadcast::Sender<Heard>,
     lost: Arc<Notify>,
 }
 
@@ -84,7 +85,11 @@ impl Ears {
             connection = loop {
                 sleep(PAUSE).await;
                 match self.subscribe().await {
-                    Ok(connection) => break connection,
+                    Ok(connection) => {
+                        // Nobody may be listening.
+                        let _ = self.sender.send(Heard::Missed);
+                        break connection;
+                    }
                     Err(error) => tracing::debug!(error = %error, "cannot subscribe"),
                 }
             };
@@ -120,7 +125,7 @@ impl Ears {
 }
 
 /// A message is the channel and the ids, with a space between two.
-fn forward(sender: &broadcast::Sender<SuspensionId>, message: Vec<Value>) {
+fn forward(sender: &broadcast::Sender<Heard>, message: Vec<Value>) {
     let Some(Value::BulkString(ids)) = message.into_iter().nth(1) else {
         return;
     };
@@ -129,6 +134,6 @@ fn forward(sender: &broadcast::Sender<SuspensionId>, message: Vec<Value>) {
     };
     for id in ids.split(' ').filter_map(SuspensionId::parse) {
         // Nobody may be listening.
-        let _ = sender.send(id);
+        let _ = sender.send(Heard::Changed(id));
     }
 }

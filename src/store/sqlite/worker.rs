@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use super::StoreError;
 use crate::domain::Timestamp;
+use crate::store::Heard;
 use crate::store::clock::ClockOffset;
 use crate::suspension::SuspensionId;
 
@@ -170,7 +171,7 @@ fn run(job: &mut dyn Job, step: &mut Step<'_>) -> bool {
 pub(super) struct Writer {
     pub(super) db: Connection,
     pub(super) clock: ClockOffset,
-    pub(super) changes: broadcast::Sender<SuspensionId>,
+    pub(super) changes: broadcast::Sender<Heard>,
     /// Counts the commits that wrote something.
     pub(super) commits: Arc<AtomicU64>,
 }
@@ -241,7 +242,7 @@ impl Writer {
                 }
                 for id in changed {
                     // Nobody may be listening.
-                    let _unheard = self.changes.send(id);
+                    let _unheard = self.changes.send(Heard::Changed(id));
                 }
                 answer(ran, None);
             }

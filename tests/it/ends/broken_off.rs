@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use assent::domain::Timestamp;
 use assent::store::{
-    CallKey, Commit, Committed, Due, Found, GrantKey, GrantQuery, GrantSlice, Group, Members,
-    Opened, Opening, Place, Query, Slice, StoreError, SuspensionStore,
+    CallKey, Commit, Committed, Due, Found, GrantKey, GrantQuery, GrantSlice, Group, Heard,
+    Members, Opened, Opening, Place, Query, Slice, StoreError, SuspensionStore,
 };
 use assent::suspension::{Grant, GrantId, Suspension, SuspensionId};
 use async_trait::async_trait;
@@ -113,7 +113,7 @@ impl SuspensionStore for BrokenOff {
         self.store.list_grants(query).await
     }
 
-    fn changes(&self) -> broadcast::Receiver<SuspensionId> {
+    fn changes(&self) -> broadcast::Receiver<Heard> {
         self.store.changes()
     }
 

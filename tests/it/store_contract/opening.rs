@@ -4,7 +4,7 @@ use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assent::store::{Committed, Found, Opened, Opening};
+use assent::store::{Committed, Found, Heard, Opened, Opening};
 use assent::suspension::{State, SuspensionId};
 use futures_util::future::join_all;
 use serde_json::Value;
@@ -241,7 +241,10 @@ pub(super) async fn openings_and_changes_are_heard(on: &Fixture) {
     let mut changes = on.store.changes();
     let mut hear = async || {
         let heard = timeout(Duration::from_secs(5), changes.recv()).await;
-        heard.expect("nothing is heard").unwrap()
+        match heard.expect("nothing is heard").unwrap() {
+            Heard::Changed(id) => id,
+            Heard::Missed => panic!("nothing was missed"),
+        }
     };
     let first = on.open("s", "r", "c").await;
     assert_eq!(hear().await, first.id);
@@ -264,7 +267,7 @@ pub(super) async fn openings_and_changes_are_heard(on: &Fixture) {
     on.cancel(&second).await;
     assert_eq!(hear().await, second.id);
     let heard = timeout(Duration::from_secs(5), late.recv()).await;
-    assert_eq!(heard.unwrap().unwrap(), second.id);
+    assert_eq!(heard.unwrap().unwrap(), Heard::Changed(second.id));
 }
 
 pub(super) async fn a_store_that_answers_is_healthy(on: &Fixture) {

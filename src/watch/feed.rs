@@ -1,0 +1,404 @@
+//! What those who watch many suspensions are told: the latest state of what changed, and never more than a little of it.
+//!
+//! A feed keeps what was told and not taken yet, a state for each record. One that is not taken for too long is
+//! emptied, and then says only that something was missed: whoever reads it looks at everything again. So a slow reader
+//! costs little, and misses no latest state.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::Notify;
+
+use crate::store::{Group, KeyHash, Place, record};
+use crate::suspension::{Suspension, SuspensionId};
+
+/// The most records that wait to be taken.
+const MAX_WAITING: usize = 64;
+/// The most bytes of them, nearly; one is always taken.
+const MAX_WAITING_BYTES: usize = 1024 * 1024;
+
+/// What a feed tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// One suspension.
+    Suspension(SuspensionId),
+    /// All of a tenant or of a session.
+    Group {
+        /// Its index.
+        index: KeyHash,
+        /// The one partition that holds it, if one does.
+        partition: Option<u8>,
+    },
+}
+
+/// What is new.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// This record was opened or changed, and is so now.
+    Changed(Arc<Suspension>),
+    /// Any may have been: look at everything again.
+    Missed,
+    /// The process is about to stop: nothing more is told.
+    Closed,
+}
+
+/// The feeds of this process.
+#[derive(Clone, Default)]
+pub(super) struct Feeds(Arc<Mutex<Open>>);
+
+#[derive(Default)]
+struct Open {
+    by_topic: HashMap<Topic, Vec<Weak<Told>>>,
+    /// How many topics lie in each partition; `None` counts those that lie in all of them.
+    groups: HashMap<Option<u8>, usize>,
+    closed: bool,
+}
+
+/// One who watches; dropping it ends the watch.
+pub struct Feed {
+    topics: Vec<Topic>,
+    told: Arc<Told>,
+    feeds: Feeds,
+}
+
+#[derive(Default)]
+struct Told {
+    waiting: Mutex<Waiting>,
+    wake: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// Each with its bytes.
+    latest: VecDeque<(Arc<Suspension>, usize)>,
+    bytes: usize,
+    missed: bool,
+    closed: bool,
+}
+
+impl Topic {
+    /// What belongs to a tenant or a session. A run's is its session's, or its tenant's.
+    pub fn of(group: &Group) -> Self {
+        Self::Group {
+            index: group.index(),
+            partition: group.partition(),
+        }
+    }
+}
+
+impl Feeds {
+    pub(super) fn open(&self, topics: Vec<Topic>) -> Feed {
+        let told = Arc::new(Told::default());
+        self.with(|open| {
+            if open.closed {
+                told.close();
+            }
+            for topic in &topics {
+                let told = Arc::downgrade(&told);
+                open.by_topic.entry(*topic).or_default().push(told);
+                if let Topic::Group { partition, .. } = topic {
+                    *open.groups.entry(*partition).or_default() += 1;
+                }
+            }
+        });
+        Feed {
+            topics,
+            told,
+            feeds: self.clone(),
+        }
+    }
+
+    /// Whether anybody may be told of that record: what it belongs to is known once it is read.
+    pub(super) fn may_hold(&self, id: SuspensionId) -> bool {
+        self.with(|open| {
+            open.groups.contains_key(&None)
+                || open.groups.contains_key(&id.partition())
+                || open.by_topic.contains_key(&Topic::Suspension(id))
+        })
+    }
+
+    /// Tells everybody whom it concerns of a record as it is.
+    pub(super) fn tell(&self, suspension: Suspension) {
+        let bytes = record::bytes(&suspension.body, &suspension.state);
+        let suspension = Arc::new(suspension);
+        for told in self.concerned(&suspension) {
+            told.tell(&suspension, bytes);
+        }
+    }
+
+    /// Tells everybody that something may have been missed.
+    pub(super) fn tell_missed(&self) {
+        for told in self.all() {
+            told.miss();
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.with(|open| open.closed = true);
+        for told in self.all() {
+            told.close();
+        }
+    }
+
+    fn concerned(&self, suspension: &Suspension) -> Vec<Arc<Told>> {
+        let place = Place::of(&suspension.body.scope, 0);
+        let tenant = Topic::Group {
+            index: place.tenant,
+            partition: None,
+        };
+        let session = place.session.map(|index| Topic::Group {
+            index,
+            partition: suspension.id.partition(),
+        });
+        let topics = [
+            Some(Topic::Suspension(suspension.id)),
+            Some(tenant),
+            session,
+        ];
+        self.with(|open| {
+            let topics = topics.iter().flatten();
+            let told = topics.filter_map(|topic| open.by_topic.get(topic));
+            told.flatten().filter_map(Weak::upgrade).collect()
+        })
+    }
+
+    fn all(&self) -> Vec<Arc<Told>> {
+        self.with(|open| {
+            let mut seen = HashSet::new();
+            let told = open.by_topic.values().flatten().filter_map(Weak::upgrade);
+            told.filter(|told| seen.insert(Arc::as_ptr(told))).collect()
+        })
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Open) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Feed {
+    /// Waits for what is new since the watch began or since this last returned. What was missed comes first, and stands
+    /// for all that was told before.
+    pub async fn news(&self) -> News {
+        loop {
+            if let Some(news) = self.told.take() {
+                return news;
+            }
+            self.told.wake.notified().await;
+        }
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        let own = Arc::as_ptr(&self.told);
+        self.feeds.with(|open| {
+            for topic in &self.topics {
+                if let Some(told) = open.by_topic.get_mut(topic) {
+                    told.retain(|told| told.as_ptr() != own);
+                    if told.is_empty() {
+                        open.by_topic.remove(topic);
+                    }
+                }
+                if let Topic::Group { partition, .. } = topic
+                    && let Some(count) = open.groups.get_mut(partition)
+                {
+                    *count -= 1;
+                    if *count == 0 {
+                        open.groups.remove(partition);
+                    }
+                }
+            }
+        });
+    }
+}
+
+impl Told {
+    fn tell(&self, suspension: &Arc<Suspension>, bytes: usize) {
+        self.with(|waiting| {
+            if waiting.missed {
+                return;
+            }
+            let mut held = waiting.latest.iter_mut();
+            if let Some((earlier, counted)) = held.find(|(held, _)| held.id == suspension.id) {
+                if earlier.version < suspension.version {
+                    waiting.bytes = waiting.bytes - *counted + bytes;
+                    (*earlier, *counted) = (Arc::clone(suspension), bytes);
+                }
+            } else {
+                waiting.bytes += bytes;
+                waiting.latest.push_back((Arc::clone(suspension), bytes));
+            }
+            let count = waiting.latest.len();
+            if count > MAX_WAITING || count > 1 && waiting.bytes > MAX_WAITING_BYTES {
+                waiting.miss();
+            }
+        });
+        self.wake.notify_one();
+    }
+
+    fn miss(&self) {
+        self.with(Waiting::miss);
+        self.wake.notify_one();
+    }
+
+    fn close(&self) {
+        self.with(|waiting| waiting.closed = true);
+        self.wake.notify_one();
+    }
+
+    fn take(&self) -> Option<News> {
+        self.with(|waiting| {
+            if waiting.closed {
+                return Some(News::Closed);
+            }
+            if std::mem::take(&mut waiting.missed) {
+                return Some(News::Missed);
+            }
+            let (next, bytes) = waiting.latest.pop_front()?;
+            waiting.bytes -= bytes;
+            if waiting.latest.is_empty() {
+                // One that is mostly idle keeps no room.
+                waiting.latest = VecDeque::new();
+            }
+            Some(News::Changed(next))
+        })
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Waiting) -> T) -> T {
+        act(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Waiting {
+    fn miss(&mut self) {
+        *self = Self {
+            missed: true,
+            closed: self.closed,
+            ..Self::default()
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::{ApproverRule, Id, OnExpiry, RunStart, Scope, Timestamp};
+    use crate::suspension::{Body, State, Subject};
+
+    /// An open suspension of a session.
+    fn pending(session: &str) -> Suspension {
+        let scope = Scope {
+            session_id: Id::required(session).unwrap(),
+            ..Scope::default()
+        };
+        Suspension {
+            id: SuspensionId::new(Uuid::new_v4(), Place::of(&scope, 0).partition),
+            body: Body {
+                scope,
+                subject: Subject::Run(RunStart {
+                    version: Id::default(),
+                }),
+                risk_class: None,
+                title: String::new(),
+                reason: String::new(),
+                arguments_digest: None,
+                on_expiry: OnExpiry::Abandon,
+                approvers: ApproverRule::default(),
+                matched_rule: String::new(),
+                policy_revision: String::new(),
+            },
+            create_time: Timestamp::from_millis(0),
+            expire_time: Timestamp::from_millis(1),
+            state: State::pending(),
+            version: 1,
+        }
+    }
+
+    fn told(feed: &Feed) -> Option<News> {
+        feed.told.take()
+    }
+
+    fn changed(feed: &Feed) -> Option<(SuspensionId, u64)> {
+        match told(feed)? {
+            News::Changed(suspension) => Some((suspension.id, suspension.version)),
+            News::Missed | News::Closed => None,
+        }
+    }
+
+    #[test]
+    fn a_feed_is_told_of_its_topics_and_forgotten_when_it_is_dropped() {
+        let feeds = Feeds::default();
+        let (own, other) = (pending("s1"), pending("s2"));
+        let session = |suspension: &Suspension| {
+            let scope = &suspension.body.scope;
+            Topic::of(&Group::Session {
+                tenant: scope.tenant.clone(),
+                session: scope.session_id.clone(),
+            })
+        };
+        let by_session = feeds.open(vec![session(&own)]);
+        let by_id = feeds.open(vec![Topic::Suspension(own.id)]);
+        assert!(feeds.may_hold(own.id));
+        feeds.tell(other.clone());
+        feeds.tell(own.clone());
+        assert_eq!(changed(&by_session), Some((own.id, 1)));
+        assert_eq!(changed(&by_id), Some((own.id, 1)));
+        assert!(told(&by_session).is_none() && told(&by_id).is_none());
+        drop((by_session, by_id));
+        assert!(!feeds.may_hold(own.id));
+    }
+
+    #[test]
+    fn the_latest_state_of_a_record_takes_the_place_of_the_one_before() {
+        let feeds = Feeds::default();
+        let mut held = pending("s");
+        let feed = feeds.open(vec![Topic::Suspension(held.id)]);
+        for version in [1, 3, 2] {
+            held.version = version;
+            feeds.tell(held.clone());
+        }
+        assert_eq!(changed(&feed), Some((held.id, 3)));
+        assert!(told(&feed).is_none());
+    }
+
+    #[test]
+    fn what_is_not_taken_is_bounded_and_then_missed() {
+        let feeds = Feeds::default();
+        let all: Vec<_> = (0..=MAX_WAITING).map(|_| pending("s")).collect();
+        let topics = all.iter().map(|held| Topic::Suspension(held.id));
+        let feed = feeds.open(topics.collect());
+        for held in &all {
+            feeds.tell(held.clone());
+        }
+        assert!(matches!(told(&feed), Some(News::Missed)));
+        assert!(told(&feed).is_none());
+        feeds.tell(all[0].clone());
+        assert_eq!(changed(&feed), Some((all[0].id, 1)));
+
+        let large = |number: usize| {
+            let mut large = all[number].clone();
+            large.body.reason = "x".repeat(MAX_WAITING_BYTES);
+            large
+        };
+        // One is always taken, however large.
+        feeds.tell(large(0));
+        assert_eq!(changed(&feed), Some((all[0].id, 1)));
+        feeds.tell(large(0));
+        feeds.tell(large(1));
+        assert!(matches!(told(&feed), Some(News::Missed)));
+    }
+
+    #[test]
+    fn a_feed_that_is_closed_says_so_first_and_so_does_a_new_one() {
+        let feeds = Feeds::default();
+        let held = pending("s");
+        let feed = feeds.open(vec![Topic::Suspension(held.id)]);
+        feeds.tell(held.clone());
+        feeds.close();
+        assert!(matches!(told(&feed), Some(News::Closed)));
+        let late = feeds.open(vec![Topic::Suspension(held.id)]);
+        assert!(matches!(told(&late), Some(News::Closed)));
+    }
+}
