@@ -23,7 +23,7 @@ pub enum PolicySourceError {
         "the policy directory `{0}` has no document: write at least one visible file in it that ends in `.yaml` or `.yml`"
     )]
     NoDocument(PathBuf),
-    /// What stands for a file of a directory is a pipe, a socket or a device.
+    /// What stands for a file of a directory is a directory, a pipe, a socket or a device.
     #[error(
         "the policy `{0}` is no regular file: write the document into one, or give it another ending"
     )]
@@ -65,10 +65,7 @@ pub fn read(path: &Path) -> Result<Vec<Source>, PolicySourceError> {
         // Through links: a ConfigMap's files are some. One that leads nowhere is an error, as the rules it held
         // must not be missed in silence.
         let metadata = fs::metadata(&file).map_err(|error| self::unreadable(&file, error))?;
-        if metadata.is_dir() {
-            continue;
-        }
-        // To read from a pipe could take for ever.
+        // To read from a pipe could take for ever, and a directory stands where a mount is missing.
         if !metadata.is_file() {
             return Err(PolicySourceError::NoFile(file));
         }
@@ -135,8 +132,8 @@ mod tests {
         ] {
             fs::write(dir.path().join(name), name).unwrap();
         }
-        fs::create_dir(dir.path().join("folder.yaml")).unwrap();
-        fs::write(dir.path().join("folder.yaml/e.yaml"), "").unwrap();
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        fs::write(dir.path().join("folder/e.yaml"), "").unwrap();
         let sources = read(dir.path()).unwrap();
         assert_eq!(names(&sources), ["B.yaml", "a.yml", "b.yaml"]);
         assert_eq!(sources[1].text, "a.yml");
@@ -167,9 +164,17 @@ mod tests {
     fn only_regular_files_of_a_directory_are_read() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.yaml"), "version: 1").unwrap();
-        let _socket = UnixListener::bind(dir.path().join("b.yaml")).unwrap();
-        let error = load(dir.path()).unwrap_err();
-        assert!(matches!(error, PolicySourceError::NoFile(path) if path.ends_with("b.yaml")));
+        let other = dir.path().join("b.yaml");
+        let refused = || {
+            let error = load(dir.path()).unwrap_err();
+            assert!(matches!(error, PolicySourceError::NoFile(path) if path == other));
+        };
+        let _socket = UnixListener::bind(&other).unwrap();
+        refused();
+        // What a container runtime makes of a mount that is missing.
+        fs::remove_file(&other).unwrap();
+        fs::create_dir(&other).unwrap();
+        refused();
     }
 
     #[test]

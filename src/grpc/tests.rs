@@ -161,18 +161,6 @@ async fn classify_says_the_class_why_and_who_asks() {
 }
 
 #[tokio::test]
-async fn what_a_later_version_serves_is_unimplemented() {
-    let service = service();
-    let codes = [service
-        .watch_suspensions(Request::new(Default::default()))
-        .await
-        .err()
-        .unwrap()
-        .code()];
-    assert_eq!(codes, [Code::Unimplemented; 1]);
-}
-
-#[tokio::test]
 async fn a_malformed_request_is_refused_before_the_store_is_asked() {
     let service = service();
     let wire = pb::ResumeRequest {

@@ -5,6 +5,9 @@ use crate::domain::{Decision, RiskClass};
 use crate::policy::document::PinDocument;
 use crate::policy::error::quoted;
 
+/// So many patterns beside the first are not told one by one.
+const MANY: usize = 3;
+
 pub(super) fn lint(subject: &Subject<'_, '_>, found: &mut Found) {
     uncatalogued(subject, found);
     wrappers(subject, found);
@@ -18,7 +21,8 @@ pub(super) fn lint(subject: &Subject<'_, '_>, found: &mut Found) {
     unused_default(subject, found);
 }
 
-/// Patterns that match no tool of the catalogue, where there is one.
+/// Patterns that match no tool of the catalogue, where there is one. Many of them are one warning: then the catalogue is no
+/// list of all tools.
 fn uncatalogued(subject: &Subject<'_, '_>, found: &mut Found) {
     let tools = &subject.document.tools;
     if tools.is_empty() {
@@ -28,32 +32,39 @@ fn uncatalogued(subject: &Subject<'_, '_>, found: &mut Found) {
         let mut tools = tools.iter();
         tools.any(|pin| pattern.glob.matches(pin.tool.as_str()))
     };
+    let mut unknown = Vec::new();
     for rule in &subject.rules {
-        let Some(first) = rule.tools.first() else {
-            continue;
-        };
-        if !rule.tools.iter().any(known) {
-            found.warn(
-                "uncatalogued",
-                first.written.place(),
-                format!(
-                    "`tools`: rule {} matches no tool of the catalogue: put right the pattern, or add the tool to `tools:`",
-                    quoted(&rule.written.id.value)
-                ),
-            );
+        if let Some(first) = rule.tools.first()
+            && !rule.tools.iter().any(known)
+        {
+            let rule = format!("rule {}", quoted(&rule.written.id.value));
+            unknown.push(("tools", rule, first.written.place()));
         }
     }
     for (key, list) in [("always", &subject.always), ("never", &subject.never)] {
         for pattern in list.iter().filter(|pattern| !known(pattern)) {
-            found.warn(
-                "uncatalogued",
-                pattern.written.place(),
-                format!(
-                    "`{key}`: {} matches no tool of the catalogue: put right the pattern, or add the tool to `tools:`",
-                    quoted(&pattern.written.value)
-                ),
-            );
+            unknown.push((key, quoted(&pattern.written.value), pattern.written.place()));
         }
+    }
+    if let [(_, first, place), rest @ ..] = unknown.as_slice()
+        && rest.len() >= MANY
+    {
+        let count = rest.len();
+        found.warn(
+            "uncatalogued",
+            *place,
+            format!("{first} and {count} more match no tool of the catalogue: put right the patterns, or add the tools to `tools:`"),
+        );
+        return;
+    }
+    for (key, what, place) in unknown {
+        found.warn(
+            "uncatalogued",
+            place,
+            format!(
+                "`{key}`: {what} matches no tool of the catalogue: put right the pattern, or add the tool to `tools:`"
+            ),
+        );
     }
 }
 

@@ -16,6 +16,12 @@ pub(super) fn lint(subject: &Subject<'_, '_>, found: &mut Found) {
             for glob in list {
                 if let Some(message) = unmatched(key, &glob.value) {
                     found.warn("unmatched-glob", glob.place(), message);
+                } else if ["*", "{*}"].contains(&glob.value.as_str()) {
+                    found.warn(
+                        "everything-glob",
+                        glob.place(),
+                        everything(key, &glob.value),
+                    );
                 }
             }
         }
@@ -59,6 +65,11 @@ pub(in crate::policy) fn unmatched(key: &str, glob: &str) -> Option<String> {
             )),
             Err(error) => never(&format!("it is no JSON object: {error}")),
         }
+    } else if let Some(class) = list_as_class(glob) {
+        format!(
+            "`{key}`: in {pattern} {} is one character of those between the brackets, and no list: write `[[]` for the bracket that begins one",
+            quoted(class)
+        )
     } else if is_crowded(glob) {
         format!(
             "`{key}`: {pattern} hardly matches anything, as there is a space behind each `:` and `,` between things: write `\"key\": \"value\"`"
@@ -66,6 +77,39 @@ pub(in crate::policy) fn unmatched(key: &str, glob: &str) -> Option<String> {
     } else {
         return None;
     })
+}
+
+/// What is written as a JSON list where brackets are a class of characters: it holds a quote or a comma, or is a value.
+fn list_as_class(glob: &str) -> Option<&str> {
+    let mut rest = glob;
+    loop {
+        let start = rest.find('[')?;
+        let class = rest.get(start..)?;
+        // A bracket that comes first stands for itself.
+        let inner = class.get(1..)?.trim_start_matches('!');
+        let skipped = class.len() - inner.len();
+        let first = inner.chars().next()?.len_utf8();
+        let end = skipped + first + inner.get(first..)?.find(']')? + 1;
+        let (class, after) = class.split_at_checked(end)?;
+        let is_value = rest.get(..start)?.ends_with(": ") && after.starts_with(['}', ',', '*']);
+        if class.contains(['"', ',']) || is_value && class.len() > 3 {
+            return Some(class);
+        }
+        rest = after;
+    }
+}
+
+/// What a glob that matches all arguments makes of its list.
+fn everything(key: &str, glob: &str) -> String {
+    let effect = match key {
+        "denylist" => "denies every call of the rule: write `decision: deny`",
+        "sensitive" => "asks about every call of the rule: write `decision: ask`",
+        _ => "allows every call of the rule that no other list decides: write `decision: allow`",
+    };
+    format!(
+        "`{key}`: {} matches whatever the arguments are, so it {effect}",
+        quoted(glob)
+    )
 }
 
 /// Whether a colon or a comma stands between two things without the space that follows it there.

@@ -2,6 +2,7 @@
 
 use super::{Found, Pattern, Rule, Subject};
 use crate::domain::{Origin, RiskClass};
+use crate::policy::document::Text;
 use crate::policy::error::quoted;
 use crate::policy::index::ToolIndex;
 
@@ -28,7 +29,8 @@ pub(super) fn lint(subject: &Subject<'_, '_>, found: &mut Found) {
             .map(|pattern| covering(subject, &deciders, rule, pattern))
             .collect();
         warn(subject, rule, &covers, found);
-        if rule.written.when.is_none() {
+        let always = |when: &Text<'_>| when.value.trim() == "true";
+        if rule.written.when.as_ref().is_none_or(always) {
             for pattern in &rule.tools {
                 deciders.add(position, pattern.glob.clone());
             }

@@ -240,13 +240,19 @@ fn a_glob_that_no_arguments_match_is_said_with_what_to_write() {
         ("rm *", "write `*rm *`"),
         ("^.*rm.*$", "write `*rm*`"),
         (r#"*"command":"rm*"#, r#"write `"key": "value"`"#),
-        (r#"*["a","b"]*"#, r#"write `"key": "value"`"#),
+        (r#"*"a","b"*"#, r#"write `"key": "value"`"#),
         (r#"{"b": 1, "a": 2}"#, r#"spelled `{"a": 2, "b": 1}`"#),
         (r#"{"a":1}"#, r#"spelled `{"a": 1}`"#),
         (r#"{"a": 1.0}"#, r#"spelled `{"a": 1}`"#),
         (r#"{"a": "\u00e9"}"#, r#"spelled `{"a": "é"}`"#),
         ("{command: ls}", "is no JSON object"),
         ("*one\ntwo*", "as escapes"),
+        (
+            r#"{"argv": ["rm", "-rf", "/"]}"#,
+            r#"`["rm", "-rf", "/"]` is one character"#,
+        ),
+        (r#"*"argv": ["rm"*]*"#, "write `[[]`"),
+        (r#"{"ports": [80]}"#, "write `[[]`"),
     ] {
         let message = message("denylist", glob).unwrap_or_else(|| panic!("`{glob}`"));
         assert!(message.contains(instead), "`{glob}`: {message}");
@@ -257,16 +263,61 @@ fn a_glob_that_no_arguments_match_is_said_with_what_to_write() {
     for meant in [
         "*rm -rf*",
         r#"{"command": "pwd"}"#,
-        r#"{"a": 1, "b": [true, null]}"#,
+        r#"{"a": 1, "b": [[]true, null]}"#,
         r#"*"command": "rm*"#,
         r#"*"n":*"#,
         r#"*"a", "b"*"#,
         "*a:b,c*",
-        "{*}",
-        "*",
+        r#"{"argv": [[]"ls"]}"#,
+        r#"{"path": "[!/]*"}"#,
+        "*[rR][mM] *",
+        r#"*"n": [0-9]}"#,
     ] {
         assert_eq!(message("denylist", meant), None, "`{meant}`");
     }
+}
+
+#[test]
+fn a_glob_that_matches_everything_is_said() {
+    let rule =
+        |list: &str| format!("never: [t]\nrules: [{{id: r, tools: [t], decision: ask, {list}}}]\n");
+    for (list, effect) in [
+        ("denylist: ['*']", "denies every call"),
+        ("sensitive: ['{*}']", "asks about every call"),
+        ("allowlist: ['*']", "allows every call"),
+    ] {
+        let found = warnings(&rule(list));
+        let [warning] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert_eq!(warning.lint, "everything-glob");
+        assert!(warning.message.contains(effect), "{}", warning.message);
+    }
+}
+
+#[test]
+fn a_condition_that_is_true_decides_as_none_does() {
+    let document = "never: [t]\nrules:\n- {id: a, tools: [t], when: \"true\", decision: allow}\n- {id: b, tools: [t], decision: deny}\n";
+    assert_eq!(found(document), [("unreachable-rule", 4, 8)]);
+}
+
+#[test]
+fn many_patterns_beside_the_catalogue_are_one_warning() {
+    let rules: String = (0..5)
+        .map(|n| format!("- {{id: r{n}, tools: [t{n}], decision: deny}}\n"))
+        .collect();
+    let document =
+        format!("tools: [{{tool: other, annotations: {{readOnlyHint: true}}}}]\nrules:\n{rules}");
+    let found = warnings(&document);
+    let [warning] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert_eq!((warning.lint, warning.line), ("uncatalogued", 3));
+    assert!(
+        warning
+            .message
+            .starts_with("rule `r0` and 4 more match no tool")
+    );
 }
 
 #[test]
