@@ -129,6 +129,9 @@ pub enum EngineError {
     /// Too many JSON Schemas are being worked on, or this one took too long.
     #[error("no JSON Schema can be worked on now")]
     Busy,
+    /// A watch of a whole tenant cannot tell what became of everything.
+    #[error("some changes could not be told: watch again, and see what is open now")]
+    Missed,
     /// Others changed the record each time before this change could be written.
     #[error("the suspension is changing too fast")]
     Contended,

@@ -1,7 +1,10 @@
 //! Watch: the present state of some suspensions, then each change (S11).
 //!
 //! A watch remembers the version of each record that it has sent. So it can look at everything again, whenever something
-//! may have been missed, and sends only what is new.
+//! may have been missed, and sends only what is new. Of a whole tenant it cannot: what has ended is not looked at there, so
+//! that the watch ends, and whoever watches begins again with what is open.
+
+mod family;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -9,10 +12,11 @@ use std::time::Duration;
 
 use futures_util::Stream;
 use futures_util::stream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
+use self::family::Family;
 use super::{Engine, EngineError, ListRequest};
-use crate::domain::{Id, Scope};
+use crate::domain::Id;
 use crate::store::{Cursor, Group};
 use crate::suspension::{Status, Suspension, SuspensionId};
 use crate::watch::{Feed, News, Topic};
@@ -91,6 +95,8 @@ struct Watch {
     stage: Stage,
     /// Whether the first look is over.
     follows: bool,
+    /// When everything is looked at again, whatever is told.
+    look_at: Instant,
     /// The version that was sent of each record. Of a tenant, the open ones only.
     sent: HashMap<SuspensionId, u64>,
     family: Family,
@@ -136,6 +142,7 @@ impl Watch {
             feed,
             stage: Stage::Following,
             follows: false,
+            look_at: Instant::now(),
             sent: HashMap::new(),
             family: Family::of(root),
         };
@@ -145,12 +152,17 @@ impl Watch {
 
     /// Begins to look at everything.
     fn look(&mut self) {
-        let mut look = Look::default();
-        if let Watched::Suspensions { tenant: _, ids } = &self.watched {
-            look.single = ids.iter().copied().collect();
-            look.listed = true;
-        }
-        self.stage = Stage::Looking(look);
+        self.family.forget();
+        self.look_at = Instant::now() + LOOK_AGAIN;
+        self.go_through();
+    }
+
+    /// Begins to go through all that is watched.
+    fn go_through(&mut self) {
+        self.stage = Stage::Looking(match &self.watched {
+            Watched::Suspensions { tenant: _, ids } => Look::at(ids.iter().copied()),
+            Watched::Group { .. } => Look::default(),
+        });
     }
 
     /// What comes next; none at the end.
@@ -159,14 +171,14 @@ impl Watch {
             match &mut self.stage {
                 Stage::Looking(look) => {
                     if let Some(suspension) = look.read.pop_front() {
-                        if let Some(event) = self.event(suspension) {
+                        if let Some(event) = self.read_event(suspension) {
                             return Ok(Some(event));
                         }
                     // Boxed, so that a watch that waits does not carry the room for reading.
                     } else if !Box::pin(self.read()).await? {
                         // What was passed over may turn out to belong to a run that descends from the one watched.
                         if self.family.has_grown() {
-                            self.look();
+                            self.go_through();
                             continue;
                         }
                         self.stage = Stage::Following;
@@ -175,13 +187,17 @@ impl Watch {
                         }
                     }
                 }
-                Stage::Following if self.family.has_grown() => self.look(),
-                Stage::Following => match timeout(LOOK_AGAIN, self.feed.news()).await {
+                Stage::Following if self.family.has_grown() => self.go_through(),
+                Stage::Following => match timeout_at(self.look_at, self.feed.news()).await {
                     Ok(News::Changed(suspension)) => {
                         let suspension = Arc::unwrap_or_clone(suspension);
-                        if let Some(event) = self.event(suspension) {
+                        if let Some(event) = self.told_event(suspension) {
                             return Ok(Some(event));
                         }
+                    }
+                    Ok(News::ToBeRead(id)) => self.stage = Stage::Looking(Look::at([id])),
+                    Ok(News::Missed) if self.watched.shows_open_only() => {
+                        return Err(EngineError::Missed);
                     }
                     Ok(News::Missed) | Err(_) => self.look(),
                     Ok(News::Closed) => return Ok(None),
@@ -240,35 +256,58 @@ impl Watch {
         Ok(false)
     }
 
-    /// What is told of a record, if it is watched and its state is new.
-    fn event(&mut self, suspension: Suspension) -> Option<WatchEvent> {
+    /// What is told of a record that was read, if it is watched and not as it was sent.
+    fn read_event(&mut self, suspension: Suspension) -> Option<WatchEvent> {
+        let sent = self.sent.get(&suspension.id);
+        if sent == Some(&suspension.version) || !self.is_watched(&suspension) {
+            return None;
+        }
+        Some(self.event(suspension))
+    }
+
+    /// As [`Watch::read_event`], of one that was told of. One that is older than what was sent is read: it may have been
+    /// read before that, or the store has lost what came after it.
+    fn told_event(&mut self, suspension: Suspension) -> Option<WatchEvent> {
+        let sent = self.sent.get(&suspension.id).copied().unwrap_or_default();
+        if sent > suspension.version {
+            self.stage = Stage::Looking(Look::at([suspension.id]));
+            return None;
+        }
+        self.read_event(suspension)
+    }
+
+    fn is_watched(&mut self, suspension: &Suspension) -> bool {
         let Watched::Group { group, run: _ } = &self.watched else {
-            return self.news(suspension);
+            return true;
         };
         let scope = &suspension.body.scope;
         self.family.learn(scope);
-        if group.holds(scope) && self.family.holds(scope) {
-            self.news(suspension)
-        } else {
-            None
-        }
+        group.holds(scope) && self.family.holds(scope)
     }
 
-    fn news(&mut self, suspension: Suspension) -> Option<WatchEvent> {
+    fn event(&mut self, suspension: Suspension) -> WatchEvent {
         let (id, version) = (suspension.id, suspension.version);
-        if self.sent.get(&id).is_some_and(|sent| *sent >= version) {
-            return None;
-        }
         if suspension.state.status != Status::Pending && self.watched.shows_open_only() {
             self.sent.remove(&id);
         } else {
             self.sent.insert(id, version);
         }
-        Some(if self.follows {
+        if self.follows {
             WatchEvent::Changed(suspension)
         } else {
             WatchEvent::Present(suspension)
-        })
+        }
+    }
+}
+
+impl Look {
+    /// At these alone.
+    fn at(ids: impl IntoIterator<Item = SuspensionId>) -> Self {
+        Self {
+            listed: true,
+            single: ids.into_iter().collect(),
+            ..Self::default()
+        }
     }
 }
 
@@ -290,63 +329,5 @@ impl Watched {
             Self::Suspensions { .. } => false,
             Self::Group { group, run } => matches!(group, Group::Tenant { .. }) && run.is_none(),
         }
-    }
-}
-
-/// A run and those that descend from it, as far as the suspensions say it that were met.
-struct Family {
-    /// None: every run belongs to it.
-    root: Option<Id>,
-    parents: HashMap<Id, Id>,
-    members: HashSet<Id>,
-    has_grown: bool,
-}
-
-impl Family {
-    fn of(root: Option<Id>) -> Self {
-        Self {
-            members: root.iter().cloned().collect(),
-            root,
-            parents: HashMap::new(),
-            has_grown: false,
-        }
-    }
-
-    fn holds(&self, scope: &Scope) -> bool {
-        self.root.is_none() || self.members.contains(&scope.run_id)
-    }
-
-    /// Learns whose child the run of a scope is.
-    fn learn(&mut self, scope: &Scope) {
-        let Scope {
-            run_id,
-            parent_run_id,
-            ..
-        } = scope;
-        let is_news = self.root.is_some()
-            && !run_id.is_empty()
-            && !parent_run_id.is_empty()
-            && !self.parents.contains_key(run_id);
-        if !is_news {
-            return;
-        }
-        self.parents.insert(run_id.clone(), parent_run_id.clone());
-        // A parent may be learned after its children.
-        let mut found = true;
-        while found {
-            let members = &self.members;
-            let joining = |(run, parent): (&Id, &Id)| {
-                (members.contains(parent) && !members.contains(run)).then(|| run.clone())
-            };
-            let new: Vec<Id> = self.parents.iter().filter_map(joining).collect();
-            found = !new.is_empty();
-            self.has_grown |= found;
-            self.members.extend(new);
-        }
-    }
-
-    /// Whether there are more of them than when this was last asked.
-    fn has_grown(&mut self) -> bool {
-        std::mem::take(&mut self.has_grown)
     }
 }

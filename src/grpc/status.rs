@@ -153,6 +153,7 @@ impl From<EngineError> for Problem {
                 "STORE_UNAVAILABLE",
                 "too many JSON Schemas are being checked, and nothing was recorded: try again",
             ),
+            EngineError::Missed => Self::new(Code::Unavailable, "STORE_UNAVAILABLE", &text),
             // Nothing was written, and trying again is all that a client can do, as when the store is
             // away: clients that retry `UNAVAILABLE` by themselves do the right thing.
             EngineError::Contended => Self::new(

@@ -1,8 +1,8 @@
 //! What those who watch many suspensions are told: the latest state of what changed, and never more than a little of it.
 //!
-//! A feed keeps what was told and not taken yet, a state for each record. One that is not taken for too long is
-//! emptied, and then says only that something was missed: whoever reads it looks at everything again. So a slow reader
-//! costs little, and misses no latest state.
+//! A feed keeps what was told and not taken yet: the latest state of a few records, and of more of them only the ids, for
+//! their reader to read. One that is not taken for too long is emptied, and then says only that something was missed. So
+//! a slow reader costs little, and misses no latest state unawares.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,9 +13,11 @@ use crate::store::{Group, KeyHash, Place, record};
 use crate::suspension::{Suspension, SuspensionId};
 
 /// The most records that wait to be taken.
-const MAX_WAITING: usize = 64;
-/// The most bytes of them, nearly; one is always taken.
-const MAX_WAITING_BYTES: usize = 1024 * 1024;
+const MAX_WAITING: usize = 20_000;
+/// How many of them are kept as they are.
+const MAX_STATES: usize = 64;
+/// How many bytes of them, nearly; one is always kept.
+const MAX_STATES_BYTES: usize = 1024 * 1024;
 
 /// What a feed tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +38,8 @@ pub enum Topic {
 pub enum News {
     /// This record was opened or changed, and is so now.
     Changed(Arc<Suspension>),
+    /// This record was opened or changed, and is to be read.
+    ToBeRead(SuspensionId),
     /// Any may have been: look at everything again.
     Missed,
     /// The process is about to stop: nothing more is told.
@@ -69,11 +73,19 @@ struct Told {
 
 #[derive(Default)]
 struct Waiting {
-    /// Each with its bytes.
-    latest: VecDeque<(Arc<Suspension>, usize)>,
+    /// In the order in which they were first told.
+    order: VecDeque<SuspensionId>,
+    /// Each as it is, or none where it is to be read.
+    latest: HashMap<SuspensionId, Option<Kept>>,
+    states: usize,
     bytes: usize,
     missed: bool,
     closed: bool,
+}
+
+struct Kept {
+    suspension: Arc<Suspension>,
+    bytes: usize,
 }
 
 impl Topic {
@@ -214,25 +226,7 @@ impl Drop for Feed {
 
 impl Told {
     fn tell(&self, suspension: &Arc<Suspension>, bytes: usize) {
-        self.with(|waiting| {
-            if waiting.missed {
-                return;
-            }
-            let mut held = waiting.latest.iter_mut();
-            if let Some((earlier, counted)) = held.find(|(held, _)| held.id == suspension.id) {
-                if earlier.version < suspension.version {
-                    waiting.bytes = waiting.bytes - *counted + bytes;
-                    (*earlier, *counted) = (Arc::clone(suspension), bytes);
-                }
-            } else {
-                waiting.bytes += bytes;
-                waiting.latest.push_back((Arc::clone(suspension), bytes));
-            }
-            let count = waiting.latest.len();
-            if count > MAX_WAITING || count > 1 && waiting.bytes > MAX_WAITING_BYTES {
-                waiting.miss();
-            }
-        });
+        self.with(|waiting| waiting.put(suspension, bytes));
         self.wake.notify_one();
     }
 
@@ -254,13 +248,19 @@ impl Told {
             if std::mem::take(&mut waiting.missed) {
                 return Some(News::Missed);
             }
-            let (next, bytes) = waiting.latest.pop_front()?;
-            waiting.bytes -= bytes;
-            if waiting.latest.is_empty() {
+            let id = waiting.order.pop_front()?;
+            let kept = waiting.latest.remove(&id)?;
+            if waiting.order.is_empty() {
                 // One that is mostly idle keeps no room.
-                waiting.latest = VecDeque::new();
+                *waiting = Waiting::default();
+            } else if let Some(kept) = &kept {
+                waiting.states -= 1;
+                waiting.bytes -= kept.bytes;
             }
-            Some(News::Changed(next))
+            Some(match kept {
+                Some(kept) => News::Changed(kept.suspension),
+                None => News::ToBeRead(id),
+            })
         })
     }
 
@@ -270,6 +270,37 @@ impl Told {
 }
 
 impl Waiting {
+    fn put(&mut self, suspension: &Arc<Suspension>, bytes: usize) {
+        let id = suspension.id;
+        if self.missed {
+            return;
+        }
+        match self.latest.get_mut(&id) {
+            // It is read when it is taken, and so as it is then.
+            Some(None) => return,
+            Some(Some(kept)) if kept.suspension.version >= suspension.version => return,
+            Some(Some(kept)) => {
+                self.bytes -= kept.bytes;
+                self.states -= 1;
+            }
+            None => self.order.push_back(id),
+        }
+        let fits =
+            self.states == 0 || self.states < MAX_STATES && self.bytes + bytes <= MAX_STATES_BYTES;
+        let kept = fits.then(|| Kept {
+            suspension: Arc::clone(suspension),
+            bytes,
+        });
+        if fits {
+            self.states += 1;
+            self.bytes += bytes;
+        }
+        self.latest.insert(id, kept);
+        if self.order.len() > MAX_WAITING {
+            self.miss();
+        }
+    }
+
     fn miss(&mut self) {
         *self = Self {
             missed: true,
@@ -323,7 +354,7 @@ mod tests {
     fn changed(feed: &Feed) -> Option<(SuspensionId, u64)> {
         match told(feed)? {
             News::Changed(suspension) => Some((suspension.id, suspension.version)),
-            News::Missed | News::Closed => None,
+            News::ToBeRead(_) | News::Missed | News::Closed => None,
         }
     }
 
@@ -364,30 +395,54 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_is_bounded_and_then_missed() {
+    fn of_what_is_not_taken_a_few_states_are_kept_and_of_the_rest_the_ids() {
         let feeds = Feeds::default();
-        let all: Vec<_> = (0..=MAX_WAITING).map(|_| pending("s")).collect();
+        let all: Vec<_> = (0..MAX_STATES + 2).map(|_| pending("s")).collect();
         let topics = all.iter().map(|held| Topic::Suspension(held.id));
         let feed = feeds.open(topics.collect());
         for held in &all {
             feeds.tell(held.clone());
         }
-        assert!(matches!(told(&feed), Some(News::Missed)));
+        for held in &all[..MAX_STATES] {
+            assert_eq!(changed(&feed), Some((held.id, 1)));
+        }
+        for held in &all[MAX_STATES..] {
+            assert!(matches!(told(&feed), Some(News::ToBeRead(id)) if id == held.id));
+        }
         assert!(told(&feed).is_none());
-        feeds.tell(all[0].clone());
-        assert_eq!(changed(&feed), Some((all[0].id, 1)));
 
         let large = |number: usize| {
             let mut large = all[number].clone();
-            large.body.reason = "x".repeat(MAX_WAITING_BYTES);
+            large.body.reason = "x".repeat(MAX_STATES_BYTES);
             large
         };
-        // One is always taken, however large.
-        feeds.tell(large(0));
-        assert_eq!(changed(&feed), Some((all[0].id, 1)));
+        // One is always kept, however large.
         feeds.tell(large(0));
         feeds.tell(large(1));
+        assert_eq!(changed(&feed), Some((all[0].id, 1)));
+        assert!(matches!(told(&feed), Some(News::ToBeRead(id)) if id == all[1].id));
+        feeds.tell(large(1));
+        assert_eq!(changed(&feed), Some((all[1].id, 1)));
+    }
+
+    #[test]
+    fn what_is_not_taken_for_too_long_is_missed_and_what_comes_then_is_told() {
+        let feeds = Feeds::default();
+        let scope = pending("s").body.scope;
+        let feed = feeds.open(vec![Topic::of(&Group::Tenant {
+            tenant: scope.tenant,
+        })]);
+        for _ in 0..MAX_WAITING {
+            feeds.tell(pending("s"));
+        }
+        assert!(matches!(told(&feed), Some(News::Changed(_))));
+        feeds.tell(pending("s"));
+        feeds.tell(pending("s"));
         assert!(matches!(told(&feed), Some(News::Missed)));
+        assert!(told(&feed).is_none());
+        let next = pending("s");
+        feeds.tell(next.clone());
+        assert_eq!(changed(&feed), Some((next.id, 1)));
     }
 
     #[test]

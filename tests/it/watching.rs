@@ -58,6 +58,17 @@ async fn answer(client: &Client, suspension: &pb::Suspension, approved: bool) {
     client.clone().resume(request).await.unwrap();
 }
 
+async fn claim(client: &Client, suspension: &pb::Suspension) {
+    let request = pb::ClaimRequest {
+        suspension_id: suspension.id.clone(),
+        scope: suspension.scope.clone(),
+        attempt_id: "w1".to_owned(),
+        ..Default::default()
+    };
+    client.clone().claim(request).await.unwrap();
+}
+
+/// Of a session; of the tenant without a name where it has none.
 fn session(session_id: &str) -> pb::WatchSuspensionsRequest {
     pb::WatchSuspensionsRequest {
         session_id: session_id.to_owned(),
@@ -166,13 +177,7 @@ async fn a_session_is_sent_as_it_is_then_its_end_then_each_change() {
                 status(&approved),
                 (open.id.clone(), pb::SuspensionStatus::Approved)
             );
-            let request = pb::ClaimRequest {
-                suspension_id: open.id.clone(),
-                scope: open.scope.clone(),
-                attempt_id: "w1".to_owned(),
-                ..Default::default()
-            };
-            client.clone().claim(request).await.unwrap();
+            claim(&client, &open).await;
             assert_eq!(watch.change().await.execution(), pb::Execution::Claimed);
             let new = suspend(&client, scope("", "s1", "r3", ""), "c6").await;
             let told = watch.change().await;
@@ -367,30 +372,114 @@ async fn a_reader_that_is_slow_gets_the_latest_of_everything() {
                    server: _server,
                    client,
                }| {
-            let mut watch = Watch::begin(&client, session("s")).await;
-            watch.present().await;
-            // Many more than are kept for a reader, and each changes while nobody reads.
+            let mut watches = Vec::new();
+            for request in [session("s"), session(""), run("", "r")] {
+                let mut watch = Watch::begin(&client, request).await;
+                watch.present().await;
+                watches.push(watch);
+            }
+            // Many more than are kept for a reader as they are, and each changes twice while nobody reads.
             let mut opened = Vec::new();
-            for number in 0..300 {
+            for number in 0..200 {
                 let call = format!("c{number}");
                 opened.push(suspend(&client, scope("", "s", "r", ""), &call).await);
             }
             for suspension in &opened {
                 answer(&client, suspension, true).await;
             }
-            let mut latest: HashMap<String, u64> = HashMap::new();
-            while latest.len() < opened.len() || latest.values().any(|version| *version < 2) {
-                let told = watch.change().await;
-                let before = latest.insert(told.id, told.version);
-                assert!(
-                    before.is_none_or(|before| before < told.version),
-                    "{before:?}"
-                );
+            for suspension in &opened {
+                claim(&client, suspension).await;
             }
-            watch.is_quiet().await;
+            for mut watch in watches {
+                let mut latest: HashMap<String, u64> = HashMap::new();
+                while latest.len() < opened.len() || latest.values().any(|version| *version < 3) {
+                    let told = watch.change().await;
+                    let before = latest.insert(told.id, told.version);
+                    assert!(
+                        before.is_none_or(|before| before < told.version),
+                        "{before:?}"
+                    );
+                }
+                watch.is_quiet().await;
+            }
         },
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_heard_is_looked_for_or_the_watch_ends() {
+    let redis = RedisServer::start(&[]);
+    let here = Process::start(&["--store", &redis.url()]);
+    let there = Process::start(&["--store", &redis.url()]);
+    let client = there.client();
+    let known = suspend(&client, scope("", "s", "r", ""), "c1").await;
+    answer(&client, &known, true).await;
+    let mut by_session = Watch::begin(&here.client(), session("s")).await;
+    let mut by_tenant = Watch::begin(&here.client(), session("")).await;
+    by_session.present().await;
+    by_tenant.present().await;
+
+    let mut raw = redis::Client::open(redis.url())
+        .unwrap()
+        .get_connection()
+        .unwrap();
+    let kill = ["KILL", "TYPE", "pubsub"];
+    let killed: u64 = redis::cmd("CLIENT").arg(&kill).query(&mut raw).unwrap();
+    assert_eq!(killed, 2);
+    // Before anybody hears again.
+    claim(&client, &known).await;
+    let short = suspend(&client, scope("", "s", "r", ""), "c2").await;
+    answer(&client, &short, false).await;
+    let mut told = HashMap::new();
+    for _ in 0..2 {
+        let change = by_session.change().await;
+        told.insert(change.id, change.version);
+    }
+    assert_eq!(told, HashMap::from([(known.id, 3), (short.id, 2)]));
+    // Of a tenant it cannot be said what has ended meanwhile.
+    let status = timeout(SOON, by_tenant.0.message())
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status)),
+        (Code::Unavailable, "STORE_UNAVAILABLE".to_owned())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_has_lost_what_was_told_is_told_as_it_is() {
+    let mut redis = RedisServer::start(&["--dbfilename", "kept.rdb"]);
+    let server = Process::start(&["--store", &redis.url()]);
+    let client = server.client();
+    let held = suspend(&client, scope("", "s", "r", ""), "c1").await;
+    let mut watch = Watch::begin(&client, session("s")).await;
+    watch.present().await;
+    {
+        let mut raw = redis::Client::open(redis.url())
+            .unwrap()
+            .get_connection()
+            .unwrap();
+        let _: () = redis::cmd("SAVE").query(&mut raw).unwrap();
+    }
+    answer(&client, &held, true).await;
+    assert_eq!(watch.change().await.version, 2);
+    redis.restart();
+    let back = watch.change().await;
+    assert_eq!(
+        (back.version, back.status()),
+        (1, pb::SuspensionStatus::Pending)
+    );
+    let mut denied = client.clone().resume(wire::answer(&held.id, false)).await;
+    while denied.is_err() {
+        denied = client.clone().resume(wire::answer(&held.id, false)).await;
+    }
+    let again = watch.change().await;
+    assert_eq!(
+        (again.version, again.status()),
+        (2, pb::SuspensionStatus::Denied)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -91,8 +91,8 @@ fn list_as_class(glob: &str) -> Option<&str> {
         let first = inner.chars().next()?.len_utf8();
         let end = skipped + first + inner.get(first..)?.find(']')? + 1;
         let (class, after) = class.split_at_checked(end)?;
-        let is_value = rest.get(..start)?.ends_with(": ") && after.starts_with(['}', ',', '*']);
-        if class.contains(['"', ',']) || is_value && class.len() > 3 {
+        let is_value = rest.get(..start)?.ends_with(": ") && after.starts_with(['}', ',']);
+        if class.contains(['"', ',']) || is_value && !class.contains('-') {
             return Some(class);
         }
         rest = after;

@@ -271,6 +271,7 @@ fn a_glob_that_no_arguments_match_is_said_with_what_to_write() {
         r#"{"argv": [[]"ls"]}"#,
         r#"{"path": "[!/]*"}"#,
         "*[rR][mM] *",
+        r#"*"n": [0-9]*"#,
         r#"*"n": [0-9]}"#,
     ] {
         assert_eq!(message("denylist", meant), None, "`{meant}`");
