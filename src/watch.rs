@@ -16,7 +16,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
 use self::feed::Feeds;
-use crate::store::{Heard, SuspensionStore};
+use crate::store::{Heard, StoreError, SuspensionStore};
 use crate::suspension::SuspensionId;
 
 pub use self::feed::{Feed, News, Topic};
@@ -69,6 +69,9 @@ impl Waiters {
                     Ok((Some(suspension), _)) => self.feeds.tell(suspension),
                     // Collected meanwhile: what became of it before was told.
                     Ok((None, _)) => {}
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        tracing::error!(%error, "a change is not told to those who watch");
+                    }
                     Err(error) => {
                         tracing::debug!(%error, suspension = %id, "a change cannot be read");
                         self.feeds.tell_missed();

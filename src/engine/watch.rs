@@ -17,12 +17,12 @@ use tokio::time::{Instant, timeout_at};
 use self::family::Family;
 use super::{Engine, EngineError, ListRequest};
 use crate::domain::Id;
-use crate::store::{Cursor, Group};
+use crate::store::{Cursor, Group, StoreError};
 use crate::suspension::{Status, Suspension, SuspensionId};
 use crate::watch::{Feed, News, Topic};
 
-/// How many records are listed at a time.
-const PAGE: usize = 100;
+/// How many records are listed at a time: they wait for a slow reader.
+const PAGE: usize = 25;
 
 /// All there are.
 const STATUSES: [Status; 6] = [
@@ -176,8 +176,8 @@ impl Watch {
                         }
                     // Boxed, so that a watch that waits does not carry the room for reading.
                     } else if !Box::pin(self.read()).await? {
-                        // What was passed over may turn out to belong to a run that descends from the one watched.
-                        if self.family.has_grown() {
+                        // Of a run that descends from the one watched, as turned out after it was passed over.
+                        if self.family.lacks_some() {
                             self.go_through();
                             continue;
                         }
@@ -187,7 +187,7 @@ impl Watch {
                         }
                     }
                 }
-                Stage::Following if self.family.has_grown() => self.go_through(),
+                Stage::Following if self.family.lacks_some() => self.go_through(),
                 Stage::Following => match timeout_at(self.look_at, self.feed.news()).await {
                     Ok(News::Changed(suspension)) => {
                         let suspension = Arc::unwrap_or_clone(suspension);
@@ -249,6 +249,8 @@ impl Watch {
                 Err(EngineError::NotFound(_)) if self.follows => {
                     self.sent.remove(&id);
                 }
+                // One that cannot be read is passed over, as in every list.
+                Err(EngineError::Store(StoreError::Corrupt { .. })) if self.follows => {}
                 Err(error) => return Err(error),
             }
             return Ok(true);

@@ -10,7 +10,9 @@ pub(super) struct Family {
     root: Option<Id>,
     children: HashMap<Id, HashSet<Id>>,
     members: HashSet<Id>,
-    has_grown: bool,
+    /// Runs that did not belong to it when a suspension of theirs was met.
+    passed_over: HashSet<Id>,
+    lacks_some: bool,
 }
 
 impl Family {
@@ -20,7 +22,8 @@ impl Family {
             members: root.iter().cloned().collect(),
             root,
             children: HashMap::new(),
-            has_grown: false,
+            passed_over: HashSet::new(),
+            lacks_some: false,
         }
     }
 
@@ -30,8 +33,12 @@ impl Family {
     }
 
     /// Whether a suspension of this scope belongs to it.
-    pub(super) fn holds(&self, scope: &Scope) -> bool {
-        self.root.is_none() || self.members.contains(&scope.run_id)
+    pub(super) fn holds(&mut self, scope: &Scope) -> bool {
+        let holds = self.root.is_none() || self.members.contains(&scope.run_id);
+        if !holds && !scope.run_id.is_empty() {
+            self.passed_over.insert(scope.run_id.clone());
+        }
+        holds
     }
 
     /// Learns whose child the run of a scope is. Each link is followed once.
@@ -54,14 +61,14 @@ impl Family {
             if !self.members.insert(run.clone()) {
                 continue;
             }
-            self.has_grown = true;
+            self.lacks_some |= self.passed_over.remove(&run);
             joining.extend(self.children.get(&run).into_iter().flatten().cloned());
         }
     }
 
-    /// Whether there are more of them than when this was last asked.
-    pub(super) fn has_grown(&mut self) -> bool {
-        std::mem::take(&mut self.has_grown)
+    /// Whether a suspension that was passed over has turned out to belong to it, since this was last asked.
+    pub(super) fn lacks_some(&mut self) -> bool {
+        std::mem::take(&mut self.lacks_some)
     }
 }
 
@@ -97,8 +104,18 @@ mod tests {
                 assert!(family.holds(&scope(run, "")), "{run} of {links:?}");
             }
             assert!(!family.holds(&scope("d", "")));
-            assert!(family.has_grown() && !family.has_grown());
         }
+    }
+
+    #[test]
+    fn what_was_passed_over_and_belongs_to_it_after_all_is_said_once() {
+        let mut family = family(&[("b", "a")]);
+        assert!(!family.holds(&scope("b", "a")) && !family.lacks_some());
+        family.learn(&scope("a", "root"));
+        assert!(family.lacks_some() && !family.lacks_some());
+        // A run that is met for the first time lacks nothing.
+        family.learn(&scope("c", "root"));
+        assert!(family.holds(&scope("c", "root")) && !family.lacks_some());
     }
 
     #[test]
