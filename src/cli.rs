@@ -176,7 +176,8 @@ fn exit_of(answer: &pb::DecideResponse) -> Exit {
     }
 }
 
-/// A line for each suspension as it is and for each change, until the server ends it, which it does when it stops.
+/// A line for each suspension as it is and for each change, until nobody reads them or the server ends it, which it does
+/// when it stops.
 async fn watch(
     server: &mut Server,
     command: &WatchCommand,
@@ -185,6 +186,9 @@ async fn watch(
     let mut events = server.watch_suspensions(command.request()).await?;
     while let Some(event) = events.next().await? {
         output.print("WatchEvent", &event, |screen| view::watched(&event, screen))?;
+        if output.is_unread() {
+            return Ok(());
+        }
     }
     output.print_text(|_| "the server has ended the watch: run it again\n".to_owned())
 }

@@ -23,7 +23,7 @@ pub enum PolicySourceError {
         "the policy directory `{0}` has no document: write at least one visible file in it that ends in `.yaml` or `.yml`"
     )]
     NoDocument(PathBuf),
-    /// What stands for a file of a directory is a directory, a pipe, a socket or a device.
+    /// What stands for a file is a pipe, a socket or a device, or in a directory another directory.
     #[error(
         "the policy `{0}` is no regular file: write the document into one, or give it another ending"
     )]
@@ -39,6 +39,17 @@ pub enum PolicySourceError {
 /// When it cannot be read, or is not one.
 pub fn load(path: &Path) -> Result<Policy, PolicySourceError> {
     Ok(Policy::compile(&read(path)?)?)
+}
+
+/// As [`read`], of what is followed: to read from a pipe in its place could take for ever.
+///
+/// # Errors
+/// As [`read`], and when it is neither a file nor a directory.
+pub fn read_again(path: &Path) -> Result<Vec<Source>, PolicySourceError> {
+    if is_read_once(path) {
+        return Err(PolicySourceError::NoFile(path.to_owned()));
+    }
+    read(path)
 }
 
 /// Reads the file, or the visible `*.yaml` and `*.yml` of the directory in byte order of name, without subfolders.
@@ -86,8 +97,8 @@ fn read_file(path: &Path) -> Result<Source, PolicySourceError> {
     let read = || {
         let mut text = String::new();
         // One byte more is enough to refuse it.
-        let file = fs::File::open(path)?.take(MAX_BYTES as u64 + 1);
-        io::BufReader::new(file).read_to_string(&mut text)?;
+        let file = fs::File::open(path)?;
+        file.take(MAX_BYTES as u64 + 1).read_to_string(&mut text)?;
         Ok(text)
     };
     Ok(Source {

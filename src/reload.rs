@@ -136,7 +136,7 @@ impl Reload {
             let path = self.path.clone();
             let looked = spawn_blocking(move || {
                 let places = Places::of(&path);
-                let found = policy_source::read(&path).map_err(|error| error.to_string());
+                let found = policy_source::read_again(&path).map_err(|error| error.to_string());
                 (places, found)
             });
             let (places, found) = match looked.await {

@@ -61,6 +61,8 @@ impl Waiters {
     /// Passes on what the store tells, until the store is dropped.
     pub async fn listen(self, store: Arc<dyn SuspensionStore>) {
         let mut changes = store.changes();
+        // Nobody heard what changed before, and some may have begun to wait.
+        self.all_missed();
         // In the order in which the changes were heard: an earlier state does not come after a later one.
         let mut reads = FuturesOrdered::new();
         loop {
@@ -87,8 +89,7 @@ impl Waiters {
                     }
                     // Which ones were missed is unknown: everybody looks again.
                     Ok(Heard::Missed) | Err(RecvError::Lagged(_)) => {
-                        self.wake_all();
-                        self.feeds.tell_missed();
+                        self.all_missed();
                     }
                     Err(RecvError::Closed) => return,
                 },
@@ -108,6 +109,12 @@ impl Waiters {
     /// Whether waits have been ended with [`Waiters::close`].
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Lets everybody look again.
+    fn all_missed(&self) {
+        self.wake_all();
+        self.feeds.tell_missed();
     }
 
     fn wake(&self, id: SuspensionId) {

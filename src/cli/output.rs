@@ -1,6 +1,7 @@
 //! Where answers go: standard output, for people or as JSON.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use prost::Message;
 use prost_types::Timestamp;
@@ -20,15 +21,25 @@ pub(super) struct Screen {
 }
 
 /// Standard output in one of its two forms.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Output {
     json: bool,
     server_flag: String,
+    is_unread: AtomicBool,
 }
 
 impl Output {
     pub(super) fn new(json: bool, server_flag: String) -> Self {
-        Self { json, server_flag }
+        Self {
+            json,
+            server_flag,
+            is_unread: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether whoever read what was printed has gone, as `head` does: then there is nobody to go on for.
+    pub(super) fn is_unread(&self) -> bool {
+        self.is_unread.load(Ordering::Relaxed)
     }
 
     /// Whether answers are printed as JSON.
@@ -54,7 +65,7 @@ impl Output {
         }
         let mut line = json::to_json(name, answer)?;
         line.push('\n');
-        write(&line)
+        self.write(&line)
     }
 
     /// Prints a document of our own as one line if JSON is wanted, else nothing.
@@ -62,7 +73,7 @@ impl Output {
         if !self.json {
             return Ok(());
         }
-        write(&format!("{}\n", text::json_text(&document.to_string())))
+        self.write(&format!("{}\n", text::json_text(&document.to_string())))
     }
 
     /// Prints text for people unless JSON is wanted.
@@ -70,12 +81,27 @@ impl Output {
         if self.json {
             return Ok(());
         }
-        write(&text(&Screen {
+        self.write(&text(&Screen {
             width: terminal_width(),
             // The answer may have been waited for: now is when it is printed.
             now: server::now(),
             server_flag: self.server_flag.clone(),
         }))
+    }
+
+    fn write(&self, text: &str) -> Result<(), CliError> {
+        let mut stdout = io::stdout().lock();
+        match stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush())
+        {
+            // `assent pending | head` has read what it wanted.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.is_unread.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            written => written.map_err(CliError::Output),
+        }
     }
 }
 
@@ -87,16 +113,4 @@ fn terminal_width() -> Option<usize> {
     // A terminal that does not tell its size is taken for the narrowest usual one.
     let columns = terminal_size::terminal_size_of(&stdout).map_or(80, |(width, _)| width.0);
     Some(usize::from(columns).max(40))
-}
-
-fn write(text: &str) -> Result<(), CliError> {
-    let mut stdout = io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        // `assent pending | head` has read what it wanted.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(CliError::Output),
-    }
 }

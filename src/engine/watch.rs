@@ -243,14 +243,16 @@ impl Watch {
         if let Some(id) = look.single.pop_front() {
             let tenant = self.watched.tenant();
             let policy = self.engine.policy();
+            // Whoever names it, and has never been told of it, is told that it is not there.
+            let is_named = !self.follows && matches!(self.watched, Watched::Suspensions { .. });
             match self.engine.load(&policy, tenant, id).await {
                 Ok((suspension, _)) => look.read.push_back(suspension),
                 // One that was there is kept no longer.
-                Err(EngineError::NotFound(_)) if self.follows => {
+                Err(EngineError::NotFound(_)) if !is_named => {
                     self.sent.remove(&id);
                 }
                 // One that cannot be read is passed over, as in every list.
-                Err(EngineError::Store(StoreError::Corrupt { .. })) if self.follows => {}
+                Err(EngineError::Store(StoreError::Corrupt { .. })) if !is_named => {}
                 Err(error) => return Err(error),
             }
             return Ok(true);

@@ -5,8 +5,11 @@
 //! crosses everything.
 
 mod cover;
+mod element;
 
 use std::fmt;
+
+use self::element::{Class, Element};
 
 /// A compiled glob. It matches a whole text or not at all, case-sensitively.
 #[derive(Clone, Debug)]
@@ -203,31 +206,6 @@ struct Run {
     ascii: Vec<[u64; 128]>,
 }
 
-#[derive(Clone, Debug)]
-enum Element {
-    Char(char),
-    Any,
-    Class(Class),
-}
-
-impl Element {
-    fn matches(&self, c: char) -> bool {
-        match self {
-            Self::Char(own) => *own == c,
-            Self::Any => true,
-            Self::Class(class) => class.matches(c),
-        }
-    }
-
-    /// How much a character is compared with.
-    fn weight(&self) -> usize {
-        match self {
-            Self::Char(_) | Self::Any => 1,
-            Self::Class(class) => class.ranges.len(),
-        }
-    }
-}
-
 impl Run {
     fn new(elements: Vec<Element>) -> Self {
         let literal_prefix: String = elements
@@ -359,71 +337,6 @@ fn matching(candidates: u64, elements: &[Element], c: char) -> u64 {
         }
     }
     kept
-}
-
-/// `[abc]`, `[a-z]`, `[!abc]`.
-#[derive(Clone, Debug)]
-struct Class {
-    negated: bool,
-    ranges: Vec<(char, char)>,
-}
-
-impl Class {
-    /// Reads what follows a `[` at `open`. A `]` that comes first is a member, and so is a `-` at either end.
-    fn compile(
-        open: usize,
-        chars: &mut std::iter::Peekable<impl Iterator<Item = (usize, char)>>,
-    ) -> Result<Self, GlobError> {
-        let unclosed = || {
-            GlobError::at(
-                open,
-                "has a `[` that no `]` closes: write `[[]` for the character itself",
-            )
-        };
-        if chars.peek().is_some_and(|(_, c)| *c == '^') {
-            return Err(GlobError::at(open, "has `[^`: write `[!` to negate"));
-        }
-        let negated = chars.next_if(|(_, c)| *c == '!').is_some();
-        let mut members = Vec::new();
-        loop {
-            let (_, c) = chars.next().ok_or_else(unclosed)?;
-            if c == ']' && !members.is_empty() {
-                break;
-            }
-            members.push(c);
-        }
-        let mut ranges = Vec::new();
-        let mut rest = members.as_slice();
-        loop {
-            rest = match rest {
-                [low, '-', high, rest @ ..] => {
-                    if low > high {
-                        return Err(GlobError::at(
-                            open,
-                            format!(
-                                "has the range `{low}-{high}`, which holds nothing: write `{high}-{low}`"
-                            ),
-                        ));
-                    }
-                    ranges.push((*low, *high));
-                    rest
-                }
-                [c, rest @ ..] => {
-                    ranges.push((*c, *c));
-                    rest
-                }
-                [] => break,
-            };
-        }
-        Ok(Self { negated, ranges })
-    }
-
-    fn matches(&self, c: char) -> bool {
-        self.ranges
-            .iter()
-            .any(|(low, high)| (*low..=*high).contains(&c))
-            != self.negated
-    }
 }
 
 #[cfg(test)]

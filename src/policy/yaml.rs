@@ -115,7 +115,8 @@ impl<'s> Node<'s> {
     /// Whether it is a scalar of which YAML has made one line of several.
     pub(super) fn is_folded(&self) -> bool {
         match &self.kind {
-            Kind::Scalar(scalar) => !scalar.literal && scalar.raw.trim_end().contains('\n'),
+            // A carriage return alone ends a line too.
+            Kind::Scalar(scalar) => !scalar.literal && scalar.raw.trim_end().contains(['\n', '\r']),
             Kind::List(_) | Kind::Map(_) => false,
         }
     }

@@ -96,6 +96,9 @@ async fn a_watch_prints_what_is_and_each_change_until_the_server_stops() {
     let id = suspended(&server, &scope).await;
     let mut text = Going::start(&server, &["watch", "--session", "s"]);
     let mut json = Going::start(&server, &["watch", &id, "--json"]);
+    let mut piped = Going::start(&server, &["watch", &id]);
+    piped.until(&id);
+    piped.until("what changes follows");
     let present = text.until("that is all there is now; what changes follows");
     let [first, _] = present.as_slice() else {
         panic!("{present:?}")
@@ -109,6 +112,15 @@ async fn a_watch_prints_what_is_and_each_change_until_the_server_stops() {
     assert!(change.contains(&id) && change.ends_with("client.issue_refund"));
     let event = json.until("SUSPENSION_STATUS_APPROVED").pop().unwrap();
     let event: Value = serde_json::from_str(&event).unwrap();
+    piped.until("approved, not claimed");
+    // Nobody reads the third one any more, which it notices when it has something to say.
+    let Going { mut child, lines } = piped;
+    drop(lines);
+    let claimed = assent(&server, &["claim", &id, "--attempt", "w1"]).await;
+    assert_eq!(claimed.code(), Some(0), "{claimed:?}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    text.until("approved, claimed, running");
+    json.until("EXECUTION_CLAIMED");
     assert_eq!(
         (&event["suspension"]["id"], event.get("initial")),
         (&json!(id), None)

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -215,6 +216,23 @@ async fn a_directory_that_is_a_link_is_taken_when_the_link_leads_elsewhere() {
     symlink(&other, &next).unwrap();
     fs::rename(&next, &current).unwrap();
     followed.uses("second").await;
+}
+
+#[tokio::test]
+async fn a_pipe_in_the_place_of_a_document_is_refused_and_nobody_waits_for_it() {
+    let (_folder, directory) = folder();
+    let file = directory.join("policy.yaml");
+    for path in [&file, &directory] {
+        let followed = Followed::start(path).await;
+        fs::remove_file(&file).unwrap();
+        let made = Command::new("mkfifo").arg(&file).status().unwrap();
+        assert!(made.success());
+        followed.refuses().await;
+        replace(&file, &document("second", "deny"));
+        followed.uses("second").await;
+        replace(&file, &document("first", "deny"));
+        followed.uses("first").await;
+    }
 }
 
 #[tokio::test]

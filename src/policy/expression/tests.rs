@@ -1147,6 +1147,8 @@ fn a_comment_that_yaml_has_folded_into_the_condition_is_refused() {
         lines.to_owned(),
         format!(">\n    {lines}"),
         format!("\"{lines}\""),
+        lines.replace('\n', "\r"),
+        format!(">\n    {}", lines.replace('\n', "\r\n")),
     ] {
         let error = load(&folded).unwrap_err().to_string();
         assert!(error.contains("write `when: |`"), "{folded}: {error}");

@@ -1,6 +1,7 @@
 //! Whether one glob matches all that another matches; for lints, which must not cry wolf.
 
-use super::{Class, Element, Glob};
+use super::Glob;
+use super::element::{Class, Element};
 
 /// A glob element by element.
 #[derive(Clone, Copy)]
